@@ -1,12 +1,10 @@
 // Preparing more times of fields takes no more memory.
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <vector>
 
 #include "tests/data/fields_files.h"
+#include "tests/data/peak_memory.h"
 
 namespace terrace::data {
 namespace {
@@ -47,16 +45,10 @@ int64_t peak_of_preparing_fields(size_t times) {
   const TemporaryFolder folder;
   const std::string path = folder / "in.nc";
   write_fields(path, times);
-  const pid_t child = ::fork();
-  if (child == 0) {
+  return peak_memory_of([&] {
     const PrepareResult result = prepare_fields({path}, folder / "p");
-    ::_exit(result.json.at("times") == times ? 0 : 1);
-  }
-  int status = 0;
-  rusage usage{};
-  EXPECT_EQ(::wait4(child, &status, 0, &usage), child);
-  EXPECT_EQ(status, 0);
-  return usage.ru_maxrss * 1024;
+    return result.json.at("times") == times;
+  });
 }
 
 TEST(MemoryOfFields, BoundedForAnyNumberOfTimes) {

@@ -1,14 +1,12 @@
 // Preparing more structures takes no more memory than their offsets.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <fstream>
 
 #include "tests/data/graph_files.h"
+#include "tests/data/peak_memory.h"
 
 namespace terrace::data {
 namespace {
@@ -30,16 +28,10 @@ void write_large_structures(const std::string& path, int64_t count) {
 int64_t peak_of_preparing_graphs(int64_t count) {
   const TemporaryFolder folder;
   write_large_structures(folder / "in.xyz", count);
-  const pid_t child = ::fork();
-  if (child == 0) {
+  return peak_memory_of([&] {
     const PrepareResult result = prepare_graphs({folder / "in.xyz"}, folder / "p", {}, 1);
-    ::_exit(result.json.at("structures") == count ? 0 : 1);
-  }
-  int status = 0;
-  rusage usage{};
-  EXPECT_EQ(::wait4(child, &status, 0, &usage), child);
-  EXPECT_EQ(status, 0);
-  return usage.ru_maxrss * 1024;
+    return result.json.at("structures") == count;
+  });
 }
 
 TEST(GraphMemory, DoesNotGrowWithTheStructures) {

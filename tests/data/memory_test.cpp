@@ -3,8 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <vector>
@@ -12,6 +10,7 @@
 #include "terrace/data/text/loader.h"
 #include "terrace/data/text/prepare.h"
 #include "terrace/data/text/token_corpus.h"
+#include "tests/data/peak_memory.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {
@@ -43,16 +42,10 @@ int64_t peak_of_preparing(int64_t bytes) {
   options.output = folder / "out";
   options.tokenizer = folder.write("tokenizer.model", sample_model());
   options.threads = 1;
-  const pid_t child = ::fork();
-  if (child == 0) {
+  return peak_memory_of([&] {
     const PrepareReport report = prepare(options);
-    ::_exit(static_cast<int64_t>(report.text_bytes) > bytes / 2 ? 0 : 1);
-  }
-  int status = 0;
-  rusage usage{};
-  EXPECT_EQ(::wait4(child, &status, 0, &usage), child);
-  EXPECT_EQ(status, 0);
-  return usage.ru_maxrss * 1024;
+    return static_cast<int64_t>(report.text_bytes) > bytes / 2;
+  });
 }
 
 TEST(Memory, PreparingTakesBoundedMemoryForAnyInput) {

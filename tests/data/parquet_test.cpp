@@ -1,10 +1,9 @@
 // Parquet of every kind gives the corpus that the same texts give as JSON lines, and damaged files are refused.
 #include <gmock/gmock.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 
 #include "terrace/data/text/prepare.h"
 #include "terrace/data/text/token_corpus.h"
+#include "tests/data/peak_memory.h"
 #include "tests/data/test_corpus.h"
 #include "tests/paths.h"
 
@@ -160,18 +159,12 @@ int64_t peak_of_reading(int64_t mebibytes) {
   const ParquetCases cases(std::to_string(mebibytes));
   const InputFile file{.path = cases.path("large.parquet"), .format = TextFormat::parquet};
   const std::vector<InputFile> files{file};
-  const pid_t child = ::fork();
-  if (child == 0) {
+  return peak_memory_of([&] {
     TextBlocks blocks(files, {});
     int64_t bytes = 0;
     while (const auto block = blocks.next()) bytes += static_cast<int64_t>(block->bytes.size());
-    ::_exit(bytes == mebibytes << 20 ? 0 : 1);
-  }
-  int status = 0;
-  rusage usage{};
-  EXPECT_EQ(::wait4(child, &status, 0, &usage), child);
-  EXPECT_EQ(status, 0);
-  return usage.ru_maxrss * 1024;
+    return bytes == mebibytes << 20;
+  });
 }
 
 TEST(Parquet, MemoryDoesNotGrowWithTheRowGroup) {
