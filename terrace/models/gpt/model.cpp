@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/models/dropout_site.h"
 #include "terrace/models/gpt/cost/unit_table.h"
 #include "terrace/models/gpt/key_value_cache.h"
 #include "terrace/ops/activation.h"
@@ -55,18 +56,6 @@ ops::RotaryScaling scaling_of(const ModelConfig& config) {
           .original_positions = config.rope_original_sequence};
 }
 
-// Dropout where a rank has all positions.
-ops::DropoutSite site(double rate, const Batch& batch, const Pass& pass) {
-  return {pass.training ? rate : 0.0, pass.seed, pass.step, batch.samples};
-}
-
-// Dropout of hidden states x [B, own T, D]. `cut` is that of any parameter.
-ops::DropoutSite site_of(const at::Tensor& x, const ops::Cut* cut, double rate, const Batch& batch, const Pass& pass) {
-  ops::DropoutSite all = site(rate, batch, pass);
-  all.first_position = ops::first_own_position(cut, x.size(1));
-  return all;
-}
-
 std::vector<nn::Parameter*> parameters_of(nn::Module& first, nn::Module& second) {
   std::vector<nn::Parameter*> list = first.parameters();
   const std::vector<nn::Parameter*> more = second.parameters();
@@ -93,7 +82,7 @@ at::Tensor EmbeddingUnit::forward(const Batch& batch, const at::Tensor& given, c
     const at::Tensor index = given.defined() ? given : count().expand(ids.sizes());
     x = x.add(positions->forward(index, "position", pass.deferred));  // [B, T, D]
   }
-  return ops::dropout_add({}, x, site_of(x, tokens.weight.cut, dropout_, batch, pass), "embedding");
+  return ops::dropout_add({}, x, dropout_site_of(x, tokens.weight.cut, dropout_, batch, pass), "embedding");
 }
 
 Attention::Attention(const ModelConfig& config, int64_t layer, const nn::Build& build)
@@ -121,7 +110,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
   const auto core = [this, table, positions, batch, pass, cache](const at::Tensor& joint) {
     const at::Tensor& documents = batch["documents"];
     const ops::HeadLayout layout = layout_.part(joint.size(-1));
-    auto dropout = site(dropout_, batch, pass);
+    auto dropout = dropout_site(dropout_, batch, pass);
     if (!cache && dropout.rate == 0.0) {
       return ops::joint_attention(joint, layout, table, positions, documents, kernels_, ops::Visibility::causal,
                                   window_);
@@ -190,7 +179,7 @@ Block::Block(const ModelConfig& config, int64_t layer, const nn::Build& build)
 ops::ResidualStream Block::attend(ops::ResidualStream x, const ops::RotaryTable* table, const at::Tensor& positions,
                                   const Batch& batch, const Pass& pass) const {
   const auto dropout = [&](const at::Tensor& branch) {
-    return ops::dropout(branch, site_of(branch, attention_norm_.weight.cut, dropout_, batch, pass),
+    return ops::dropout(branch, dropout_site_of(branch, attention_norm_.weight.cut, dropout_, batch, pass),
                         fmt::format("blocks.{}.attention.output", layer_));
   };
   return x + dropout(attention_.forward(attention_norm_.forward(x, pass.deferred), table, positions, batch, pass));
@@ -198,7 +187,7 @@ ops::ResidualStream Block::attend(ops::ResidualStream x, const ops::RotaryTable*
 
 ops::ResidualStream Block::feed_forward(ops::ResidualStream x, const Batch& batch, const Pass& pass) const {
   const auto dropout = [&](const at::Tensor& branch) {
-    return ops::Dropped{branch, site_of(branch, ffn_norm_.weight.cut, dropout_, batch, pass),
+    return ops::Dropped{branch, dropout_site_of(branch, ffn_norm_.weight.cut, dropout_, batch, pass),
                         fmt::format("blocks.{}.ffn", layer_)};
   };
   return x + dropout(ffn_.forward(ffn_norm_.forward(x, pass.deferred), pass));

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/models/dropout_site.h"
 #include "terrace/models/vit/initial_tables.h"
 #include "terrace/models/vit/settings/vit_figures.h"
 #include "terrace/ops/activation.h"
@@ -35,19 +36,6 @@ constexpr ops::Activation activation = ops::Activation::gelu_erf;
 nn::InitialValue normal_initial() { return nn::InitialValue::normal(initial_deviation); }
 
 at::ScalarType wide_of(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
-
-// Dropout where a rank has all places, or of whole samples.
-ops::DropoutSite dropout_site(double rate, const Batch& batch, const Pass& pass) {
-  return {pass.training ? rate : 0.0, pass.seed, pass.step, batch.samples};
-}
-
-// Dropout of hidden states x [B, own L, D]. `cut` is that of any parameter.
-ops::DropoutSite dropout_site_of(const at::Tensor& x, const ops::Cut* cut, double rate, const Batch& batch,
-                                 const Pass& pass) {
-  ops::DropoutSite all = dropout_site(rate, batch, pass);
-  all.first_position = ops::first_own_position(cut, x.size(1));
-  return all;
-}
 
 // x [B, inputs] W^T + b in the type of x.
 at::Tensor few_inputs(const nn::Linear& layer, const at::Tensor& x) {
