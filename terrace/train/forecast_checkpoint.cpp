@@ -28,7 +28,6 @@ struct ForecastWork {
   std::unique_ptr<const data::FieldsSource> source;
   std::optional<ForecastModel> model;
   data::ForecastPlan plan;
-  data::TensorNames names = {"inputs", "before", "leads", "times"};
   int64_t micro_batch = 1;
 
   void configure(config::Config& config, const checkpoint::Reader& reader);
@@ -47,7 +46,6 @@ void ForecastWork::configure(config::Config& config, const checkpoint::Reader& r
   config.phases.clear();
   source = std::make_unique<const data::FieldsSource>(fields, family.fields(config), config.train.seed);
   data::check_against_statistics(*source);
-  if (family.reads_climatology(config)) names.insert({"climatology", "climatology_before"});
   micro_batch = config.train.micro_batch;
   model.emplace(ForecastModel{reader.path(), reader.step(), *source, family.knows_lead(config)});
   plan = request.plan(*model);
@@ -100,7 +98,7 @@ class ForecastRank {
         const int64_t start = work_.plan.starts[static_cast<size_t>(own[i])];
         steps.push_back({.start = start, .done = done, .lead = ahead - done, .earlier = &earlier[i]});
       }
-      const models::Outputs outputs = trainer_.outputs(work_.source->forecast_batch(steps, work_.names));
+      const models::Outputs outputs = trainer_.outputs(work_.source->forecast_batch(steps, trainer_.tensor_names()));
       for (int64_t data_rank = 0; data_rank < data_ranks_; ++data_rank) {
         const std::vector<int64_t> starts = starts_of(data_rank, first);
         std::vector<float> fields = shared(outputs, data_rank, std::ssize(starts));

@@ -125,8 +125,10 @@ class Trainer {
   // The loss over `batches` global batches of held-out samples, or over all held-out samples if `batches` is 0. Every
   // call takes the same samples, each once (data::Source::held_out). Nothing if any rank requested a stop meanwhile.
   std::optional<Evaluation> evaluate(int64_t batches);
-  // What the model says of a micro-batch that is the same on all ranks that divide the model, on those of them that
-  // hold its last unit; elsewhere nothing. Called by all ranks together.
+  // The tensors of a batch that the units of this rank read.
+  const data::TensorNames& tensor_names() const { return tensor_names_; }
+  // What the model says of a micro-batch, of which each rank that divides the model has the tensors that it reads, on
+  // those ranks that hold its last unit; elsewhere nothing. Called by all ranks together.
   models::Outputs outputs(data::MicroBatch micro_batch) {
     return training_step_.outputs(models::to_device(models::on_host(std::move(micro_batch)), device_));
   }
@@ -222,8 +224,8 @@ class Trainer {
   std::vector<observe::Figure> figures_;
   schedule::UnitTable unit_table_;  // of one sample
   parallel::CutModel cut_;
-  data::TensorNames tensor_names_;  // the tensors of a batch that the units of this rank read
-  Json data_record_;                // data_->identity(), computed by one rank for all
+  data::TensorNames tensor_names_;
+  Json data_record_;  // data_->identity(), computed by one rank for all
   optim::AdamW optimizer_;
   optim::LossScale loss_scale_;
   data::BatchRamp ramp_;

@@ -41,6 +41,12 @@ void FieldsSource::add_forecast_inputs(const ForecastStep& step, std::vector<flo
   }
 }
 
+void FieldsSource::add_last_outputs(const ForecastStep& step, std::vector<float>& values) const {
+  if (step.done == 0) return add_fields(step.start, outputs_, values);
+  const std::vector<float>& predicted = step.earlier->at(step.done);
+  values.insert(values.end(), predicted.begin(), predicted.end());
+}
+
 MicroBatch FieldsSource::forecast_batch(const std::vector<ForecastStep>& steps, const TensorNames& names) const {
   const FieldsDescription& all = description();
   const auto samples = std::ssize(steps), rows = std::ssize(all.latitudes), columns = std::ssize(all.longitudes);
@@ -50,13 +56,8 @@ MicroBatch FieldsSource::forecast_batch(const std::vector<ForecastStep>& steps, 
   std::vector<float> inputs, before, climatology_before, leads, times;
   std::vector<int64_t> targets;
   for (const ForecastStep& step : steps) {
-    add_forecast_inputs(step, inputs);
-    if (step.done == 0) {
-      add_fields(step.start, outputs_, before);
-    } else {
-      const std::vector<float>& predicted = step.earlier->at(step.done);
-      before.insert(before.end(), predicted.begin(), predicted.end());
-    }
+    if (names.contains("inputs")) add_forecast_inputs(step, inputs);
+    if (names.contains("before")) add_last_outputs(step, before);
     if (names.contains("climatology_before")) add_climatology_before(step.start, step.done, climatology_before);
     const int64_t now = dataset_.instant_after(step.start, step.done);
     targets.push_back(dataset_.instant_after(step.start, step.done + step.lead));

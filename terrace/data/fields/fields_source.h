@@ -107,6 +107,8 @@ class FieldsSource : public Source {
   // So many steps after a time of the data; at that time itself, 0 where the output is missing.
   void add_climatology_before(int64_t start, int64_t done, std::vector<float>& values) const;
   void add_forecast_inputs(const ForecastStep& step, std::vector<float>& values) const;
+  // At the time of the last input.
+  void add_last_outputs(const ForecastStep& step, std::vector<float>& values) const;
 
   FieldsConfig config_;
   FieldsRequest request_;
