@@ -34,14 +34,12 @@ struct ForecastArguments {
 };
 
 void check_output(const ForecastArguments& arguments) {
-  const std::filesystem::path path(arguments.output), folder = path.parent_path();
+  const std::filesystem::path path(arguments.output);
   if (std::filesystem::is_directory(path)) {
     throw UserError::of("--output {} is a folder; name a file in it, such as {}", path.string(),
                         (path / "forecast.nc").string());
   }
-  if (!folder.empty() && !std::filesystem::is_directory(folder)) {
-    throw UserError::of("--output {}: the folder {} does not exist; make it first", path.string(), folder.string());
-  }
+  check_folder_of(path, "--output " + path.string());
   if (std::filesystem::exists(path) && !arguments.overwrite) {
     throw UserError::of("{} exists; choose another --output, or give --overwrite to replace it", path.string());
   }

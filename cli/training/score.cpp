@@ -46,10 +46,8 @@ bool is_file_of_forecasts(const ScoreArguments& arguments) {
 
 [[noreturn]] void stop_scoring() { throw UserError("stopped on request, without a result", ExitCode::stopped); }
 
-void check_folder(const std::filesystem::path& file) {
-  const std::filesystem::path folder = file.parent_path();
-  if (folder.empty() || std::filesystem::is_directory(folder)) return;
-  throw UserError::of("{}: the folder {} does not exist; make it first", file.string(), folder.string());
+void check_outputs(const ScoreArguments& arguments) {
+  for (const std::string& path : {arguments.csv, arguments.page}) check_folder_of(path, path);
 }
 
 // The forecasts that are scored, one after another.
@@ -62,7 +60,6 @@ class Scoring {
     const auto train = splits.find("train");
     Progress progress("fit damped persistence",
                       train == splits.end() ? 0 : static_cast<uint64_t>(train->second.count()));
-    for (const std::string& path : {arguments.csv, arguments.page}) check_folder(path);
     scorer_.emplace(data, data::ScoreRequest{arguments.split, std::move(variables), leads}, [&](uint64_t done) {
       if (train::stop_requested()) stop_scoring();
       progress.update(done);
@@ -128,6 +125,7 @@ void score_checkpoint(ScoreArguments& arguments) {
   std::vector<size_t> outputs;
   std::vector<int64_t> starts;
   request.plan = [&](const train::ForecastModel& model) {
+    check_outputs(arguments);
     if (arguments.variables.empty()) arguments.variables = model.source.request().outputs;
     outputs = places_of(arguments.variables, model.source.request().outputs);
     return data::plan_forecasts_of_split(model.source, arguments.split, arguments.times, model.knows_lead);
@@ -184,6 +182,7 @@ void score_file(const ScoreArguments& arguments) {
     throw UserError::of("--rollout {} makes forecasts with a checkpoint, and {} has forecasts already; leave it out",
                         arguments.times.rollout, arguments.source);
   }
+  check_outputs(arguments);
   const data::FieldsDataset data(arguments.request.fields);
   const std::unique_ptr<data::ForecastFile> file = data::open_forecasts(arguments.source);
   const data::ForecastContents& contents = file->contents();
