@@ -1,4 +1,4 @@
-"""bench/atmosphere/run.py trains both programs on fields that are there, and judges their forecasts alike."""
+"""bench/atmosphere/run.py trains both programs on fields that are there, and judges their forecasts in the same way."""
 import pathlib
 import subprocess
 import sys

@@ -41,14 +41,14 @@ inline ModelConfig small_vit() {
 }
 
 inline std::vector<SmallVit> small_vits() {
-  ModelConfig plain = small_vit(), normed = plain, odd = plain, told = plain, bare = plain, damped = plain;
+  ModelConfig plain = small_vit(), normed = plain, odd = plain, timed = plain, bare = plain, damped = plain;
   normed.qk_norm = true;
   odd.grid = {7, 9};
   odd.patch = 3;
   odd.loss_weights = {{"v", 0.25}};
   odd.mlp_ratio = 2.5;
-  told.time_inputs = true;
-  told.predicts = Predicts::change;
+  timed.time_inputs = true;
+  timed.predicts = Predicts::change;
   bare.lead_embedding = false;
   bare.head_layers = 0;
   bare.predicts = Predicts::anomaly;
@@ -58,8 +58,8 @@ inline std::vector<SmallVit> small_vits() {
   bare.patch = 1;
   damped.grid = {5, 6};
   damped.predicts = Predicts::damped_anomaly;
-  return {{"plain", plain},        {"qk_norm", normed}, {"odd rows", odd},
-          {"told the time", told}, {"bare", bare},      {"damped anomaly", damped}};
+  return {{"plain", plain},       {"qk_norm", normed}, {"odd rows", odd},
+          {"time inputs", timed}, {"bare", bare},      {"damped anomaly", damped}};
 }
 
 inline std::unique_ptr<Vit> built(const ModelConfig& config, const nn::Build& build) {

@@ -51,9 +51,21 @@ void expect_close(const at::Tensor& a, const at::Tensor& b, double relative) {
   EXPECT_LE(a.sub(b).abs().max().item<double>(), relative * b.abs().max().item<double>());
 }
 
+// Of both layers and of what they gave: the results and, where they have them, all gradients.
+void expect_same(Layers& fused, const at::Tensor& y, Layers& apart, const at::Tensor& expected) {
+  constexpr double rounding = 40 * 0x1p-24;  // sums of 40 terms, rounded in another order
+  expect_close(y, expected, rounding);
+  torch::autograd::backward({y}, {at::ones_like(y)});
+  torch::autograd::backward({expected}, {at::ones_like(y)});
+  expect_close(fused.x.grad(), apart.x.grad(), rounding);
+  expect_close(fused.weights.first.gradient, apart.weights.first.gradient, rounding);
+  expect_close(fused.weights.second.gradient, apart.weights.second.gradient, rounding);
+  if (!fused.weights.first_bias.value.defined()) return;
+  expect_close(fused.weights.first_bias.gradient, apart.weights.first_bias.gradient, rounding);
+  expect_close(fused.weights.second_bias.gradient, apart.weights.second_bias.gradient, rounding);
+}
+
 TEST(FeedForward, EqualsTwoLinearLayersAndAnActivation) {
-  // Sums of 40 terms, rounded in another order.
-  constexpr double rounding = 40 * 0x1p-24;
   for (const Activation activation : activations) {
     for (const bool bias : {true, false}) {
       SCOPED_TRACE(::testing::Message() << static_cast<int>(activation) << bias);
@@ -61,15 +73,7 @@ TEST(FeedForward, EqualsTwoLinearLayersAndAnActivation) {
       const at::Tensor y = feed_forward(fused.x, fused.weights, activation);
       const at::Tensor inner = linear(apart.x, apart.weights.first, apart.weights.first_bias);
       const at::Tensor expected = linear(activated(inner, activation), apart.weights.second, apart.weights.second_bias);
-      expect_close(y, expected, rounding);
-      torch::autograd::backward({y}, {at::ones_like(y)});
-      torch::autograd::backward({expected}, {at::ones_like(y)});
-      expect_close(fused.x.grad(), apart.x.grad(), rounding);
-      expect_close(fused.weights.first.gradient, apart.weights.first.gradient, rounding);
-      expect_close(fused.weights.second.gradient, apart.weights.second.gradient, rounding);
-      if (!bias) continue;
-      expect_close(fused.weights.first_bias.gradient, apart.weights.first_bias.gradient, rounding);
-      expect_close(fused.weights.second_bias.gradient, apart.weights.second_bias.gradient, rounding);
+      expect_same(fused, y, apart, expected);
     }
   }
 }
@@ -86,14 +90,7 @@ TEST(FeedForward, DropsWhatTheActivationGives) {
     EXPECT_GT(kept.eq(0).sum().item<int64_t>(), 0);
     const at::Tensor expected =
         linear(kept.transpose(1, 2).flatten(2), apart.weights.second, apart.weights.second_bias);
-    constexpr double rounding = 40 * 0x1p-24;  // sums of 40 terms, rounded in another order
-    expect_close(y, expected, rounding);
-    torch::autograd::backward({y}, {at::ones_like(y)});
-    torch::autograd::backward({expected}, {at::ones_like(y)});
-    expect_close(fused.x.grad(), apart.x.grad(), rounding);
-    expect_close(fused.weights.first.gradient, apart.weights.first.gradient, rounding);
-    expect_close(fused.weights.second.gradient, apart.weights.second.gradient, rounding);
-    expect_close(fused.weights.first_bias.gradient, apart.weights.first_bias.gradient, rounding);
+    expect_same(fused, y, apart, expected);
   }
 }
 

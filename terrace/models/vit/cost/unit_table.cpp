@@ -99,11 +99,11 @@ class TableBuilder {
     const double places = static_cast<double>(options_.samples * config_.places());
     const double output = 2.0 * places * static_cast<double>(width) * static_cast<double>(width);
     schedule::UnitRow& row = table_.back();
-    const double told = static_cast<double>(options_.samples) * lead_and_time_flops(config_);
-    row.forward_flops = flops.once + places * flops.of_place + told;
-    row.input_gradient_flops = 2 * (flops.once + places * flops.of_place - output) + output + told;
+    const double lead_and_time = static_cast<double>(options_.samples) * lead_and_time_flops(config_);
+    row.forward_flops = flops.once + places * flops.of_place + lead_and_time;
+    row.input_gradient_flops = 2 * (flops.once + places * flops.of_place - output) + output + lead_and_time;
     row.weight_gradient_flops = output;
-    row.counted_flops = 3 * row.forward_flops - told;
+    row.counted_flops = 3 * row.forward_flops - lead_and_time;
     kept([](const auto& config, const auto& options, config::Recompute) {
       return embedding_kept_bytes(config, options);
     });
