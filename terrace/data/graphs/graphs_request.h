@@ -1,0 +1,78 @@
+// What a model of graphs reads and predicts, and the tensors of its batches.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "terrace/data/graphs/graphs_description.h"
+
+namespace terrace::data {
+
+// What is taken off a label before it is learned.
+enum class LabelOffset {
+  none,
+  mean,      // of the training part
+  elements,  // of a structure: the sum over its atoms of a number for each element, fitted to the training part
+};
+
+// A property of the data that an output of the model is trained on.
+struct GraphLabel {
+  std::string name = {};                     // of the output
+  std::string property = {};                 // of the data, at `level`
+  GraphLevel level = GraphLevel::structure;  // or atom
+  int64_t width = 1;                         // columns
+  LabelOffset offset = LabelOffset::none;
+  // The label whose scale divides this one too, as that of the forces divides energies; "": this label.
+  std::string scaled_as = {};
+  // Of a structure: scale and offset are those of the property divided by the number of atoms.
+  bool per_atom = false;
+};
+
+// The predicted time of a graph in any unit, by which ranks share the graphs of a step.
+struct GraphCost {
+  double graph = 0, atom = 10, edge = 1;
+};
+
+struct GraphsRequest {
+  double radius = 5;                                                // angstrom, of the edges
+  int64_t max_neighbours = 0;                                       // as in NeighbourOptions
+  bool given_edges = false;                                         // the edges of the files instead
+  std::vector<std::string> atom_features = {}, edge_features = {};  // properties of the data
+  std::string charge = {};                                          // a property of structures; "": none
+  std::vector<GraphLabel> labels = {};
+  // For each loss of the model, what it counts: the graphs or the atoms of the batch, times a number.
+  struct Count {
+    GraphLevel level = GraphLevel::structure;
+    double times = 1;
+    std::string label = {};  // only those that have this label; "": all
+  };
+  std::vector<Count> counts = {};
+  GraphCost cost = {};
+};
+
+// Tensors of B graphs with N atoms and E edges in all. Graph after graph, an atom has its number in the batch. Edges
+// are sorted by (receiver, sender, shift), so those of an atom, and of a graph, lie together. Any of B, N and E may be
+// 0.
+//   "species" [N] int64            atomic numbers; 0: no atom
+//   "graphs" [N] int64             the graph of each atom
+//   "first_atom" [B + 1] int64     of each graph
+//   "receivers" [E] int64          the atom to which the edge brings a message
+//   "senders" [E] int64            and the one from which it comes
+//   "first_edge" [N + 1] int64     of each receiver
+//   "sender_order" [E] int64       the edges sorted by (sender, number of the edge)
+//   "first_sent" [N + 1] int64     the first place in sender_order of each sender
+//   "vectors" [E, 3] fp64          position[sender] - position[receiver] + shift cell, computed in double precision
+//   "volumes" [B] fp64             of the cells of structures that are periodic in three directions, else 1
+//   "atom_features" [N, W] fp32, "edge_features" [E, W] fp32, "charges" [B] fp32
+//   "branches" [B] int64           the number of the graph's dataset in data.train
+//   "degree_means" [2] fp64        over the atoms of the training part: of log(degree + 1), and of the degree
+// and for each label, by its name:
+//   "targets.NAME" [B or N, width] fp64    (property - offset) / scale, of the whole property also where per_atom;
+//                                          0 where a dataset has no such label
+//   "offsets.NAME" [B or N, width] fp64, "scales.NAME" [1] fp64: property = target * scale + offset
+//   "labelled.NAME" [B] fp32               1 for graphs of a dataset with the label, else 0
+// Scales and offsets are those of the training part, or the attached ones of a checkpoint. A scale is the root of the
+// mean square of (property - offset), where per_atom of that over the number of atoms; 1 where that is 0.
+
+}  // namespace terrace::data
