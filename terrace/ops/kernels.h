@@ -56,6 +56,15 @@ struct Kernels {
   // into[indices[n]] += from[n] for into [V, D], indices [N] int64, from [N, D]; the types may differ.
   void (*add_rows)(const at::Tensor& into, const at::Tensor& indices, const at::Tensor& from);
 
+  // sums [N, D] of elements [E, D] over segments (ops/segments.h): those of row n have the places first[n] to
+  // first[n + 1] - 1 in `order`, which is undefined where it is 0 .. E-1. They are added in this order.
+  void (*sum_segments)(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
+                       const at::Tensor& sums);
+  // In each column the number of the first element that is the largest, or the smallest, of its row: found [N, D]
+  // int64, -1 for a row without elements. A NaN counts as the extreme.
+  void (*extremes_of_segments)(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
+                               bool largest, const at::Tensor& found);
+
   void (*norm)(const NormShape& shape, const NormForward& t);
   void (*norm_backward)(const NormShape& shape, const NormBackward& t);
 

@@ -1,6 +1,8 @@
 // Implements forward and backward of the linear layer.
 #include "terrace/ops/linear.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include <optional>
 
 #include "terrace/ops/cut.h"
@@ -20,6 +22,34 @@ struct LinearArguments {
   WeightGradientQueue* deferred;
 };
 
+// dx [.., I] = dy [.., O] weight as a function of dy and the weight: the backward of a layer that torch keeps a graph
+// of. Gradients of this function are those of a derivative of the layer, such as a force.
+class InputGradientFunction : public torch::autograd::Function<InputGradientFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& dy, const at::Tensor& weight,
+                            const LinearArguments& arguments) {
+    context->save_for_backward({dy, weight});
+    save_object(context, "arguments", arguments);
+    std::vector<int64_t> sizes = dy.sizes().vec();
+    sizes.back() = weight.size(1);
+    return times(rows_of(dy).contiguous(), weight, arguments.weight.products.input_gradient).view(sizes);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    refuse_second_derivative("the derivative of linear");
+    const auto saved = context->get_saved_variables();
+    const auto& [own, bias, deferred] = saved_object<LinearArguments>(context, "arguments");
+    const at::Tensor dy = rows_of(saved[0]).contiguous(), d_dx = rows_of(gradients[0]).contiguous();
+    at::Tensor d_dy;
+    if (context->needs_input_grad(0)) {
+      const Products products = products_for(gradients[0].sizes(), d_dx.scalar_type(), own.products.forward);
+      d_dy = times_transposed(d_dx, saved[1], {}, products).view(saved[0].sizes());
+    }
+    add_layer_gradients(own, {}, {dy, dy, d_dx}, deferred);
+    return {d_dy, {}, {}};
+  }
+};
+
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
@@ -37,9 +67,13 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    refuse_second_derivative("linear");
     const auto saved = context->get_saved_variables();
     const auto& [own, bias, deferred] = saved_object<LinearArguments>(context, "arguments");
+    if (at::GradMode::is_enabled()) {
+      if (own.cut != nullptr) refuse_second_derivative("linear on tensor ranks");
+      if (!context->needs_input_grad(0)) return {{}, {}, {}};
+      return {InputGradientFunction::apply(gradients[0], saved[1], LinearArguments{own, bias, deferred}), {}, {}};
+    }
     const Cut *by_outputs = cut_in(own.cut, 0), *by_inputs = cut_in(own.cut, 1);
     const at::Tensor& weight = saved[1];
     const at::Tensor x = rows_of(whole_sequence(by_outputs, saved[0], "linear gradient"));  // [N, I]

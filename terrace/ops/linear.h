@@ -1,4 +1,4 @@
-// The linear layer, whose weight gradient can be deferred.
+// The linear layer, whose weight gradient can be deferred and whose derivative can be differentiated once more.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,6 +18,10 @@ namespace terrace::ops {
 // weight is cut by inputs, x has the columns of this rank's inputs and y is the sum over the ranks, to which the whole
 // bias is added once. With sequence parallelism, x of a layer cut by outputs and y of a layer cut by inputs have
 // only this rank's positions [B, T / ranks, ..], and the gradient of the latter's bias is the share of these positions.
+//
+// A backward of which torch keeps a graph (create_graph) computes the gradient of x alone and adds nothing to the
+// gradients of weight and bias: the backward of what is made of that gradient, such as a loss of forces, adds its part.
+// A layer that is cut refuses it.
 at::Tensor linear(const at::Tensor& x, const Weight& weight, const Weight& bias,
                   WeightGradientQueue* deferred = nullptr);
 

@@ -69,6 +69,9 @@ Kernels recorded(const Kernels& kernels) {
   table.add = Recorded<device, &Kernels::add, "terrace::add", 2>::call;
   table.add_column_sums = Recorded<device, &Kernels::add_column_sums, "terrace::add_column_sums", 2>::call;
   table.add_rows = add_rows<device>;
+  table.sum_segments = Recorded<device, &Kernels::sum_segments, "terrace::sum_segments", 1>::call;
+  table.extremes_of_segments =
+      Recorded<device, &Kernels::extremes_of_segments, "terrace::extremes_of_segments", 1>::call;
   table.norm = Recorded<device, &Kernels::norm, "terrace::norm", 1>::call;
   table.norm_backward = Recorded<device, &Kernels::norm_backward, "terrace::norm_backward", 1>::call;
   table.swiglu = Recorded<device, &Kernels::swiglu, "terrace::swiglu", 1>::call;

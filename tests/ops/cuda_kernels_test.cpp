@@ -3,17 +3,21 @@
 // tests/gpu_emulation the same tests run the kernels' sources on the CPU, in several orders of warps.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/argsort.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include "terrace/ops/attention.h"
@@ -102,6 +106,30 @@ TEST_F(CudaKernels, AddAndSumInTheCpusOrder) {
         };
         expect_same_bits(compute, inputs, fmt::format("{} x {}", rows, columns));
       }
+    }
+  }
+}
+
+TEST_F(CudaKernels, SumsAndExtremesOfSegmentsHaveTheCpusBits) {
+  for (at::ScalarType type : types) {
+    for (const auto& [elements, rows, columns] : {std::tuple{1, 1, 1}, {400, 9, 131}, {50, 200, 3}, {0, 5, 4}}) {
+      const at::Tensor of = integers(0, rows, {elements});
+      const at::Tensor order = of.argsort(/*stable=*/true, /*dim=*/0, /*descending=*/false);
+      const at::Tensor first = at::searchsorted(of.index_select(0, order), at::arange(rows + 1, of.options()));
+      const TensorList inputs = {normal({elements, columns}, type), order, first};
+      const auto compute = [rows = rows, columns = columns](const Kernels& kernels, const TensorList& t) {
+        TensorList results;
+        for (const at::Tensor& places : {t[1], at::Tensor()}) {
+          results.push_back(at::empty({rows, columns}, t[0].options()));
+          kernels.sum_segments(t[0], places, t[2], results.back());
+          for (const bool largest : {true, false}) {
+            results.push_back(at::empty({rows, columns}, t[2].options()));
+            kernels.extremes_of_segments(t[0], places, t[2], largest, results.back());
+          }
+        }
+        return results;
+      };
+      expect_same_bits(compute, inputs, fmt::format("{} in {} x {}", elements, rows, columns));
     }
   }
 }

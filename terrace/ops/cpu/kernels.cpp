@@ -7,6 +7,8 @@ const Kernels& cpu_kernels() {
   static constexpr Kernels table = {.add = cpu::add,
                                     .add_column_sums = cpu::add_column_sums,
                                     .add_rows = cpu::add_rows,
+                                    .sum_segments = cpu::sum_segments,
+                                    .extremes_of_segments = cpu::extremes_of_segments,
                                     .norm = cpu::norm,
                                     .norm_backward = cpu::norm_backward,
                                     .swiglu = cpu::swiglu,

@@ -8,6 +8,9 @@ namespace terrace::ops::cpu {
 void add(const at::Tensor& into, const at::Tensor& from);
 void add_column_sums(const at::Tensor& into, const at::Tensor& from);
 void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tensor& from);
+void sum_segments(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first, const at::Tensor& sums);
+void extremes_of_segments(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first, bool largest,
+                          const at::Tensor& found);
 void norm(const NormShape& shape, const NormForward& t);
 void norm_backward(const NormShape& shape, const NormBackward& t);
 void swiglu(const at::Tensor& x, const at::Tensor& y);

@@ -26,6 +26,16 @@ void launch_add_column_sums(GpuArray into, GpuArray from, GpuArray totals, int64
 void launch_add_sorted_rows(GpuArray into, const int64_t* sorted, const int64_t* order, GpuArray from, int64_t rows,
                             int64_t columns, int64_t table_rows, void* stream);
 
+// sums [rows, columns] of elements [.., columns] of the same type, and the numbers of extremes: `order` may be null.
+struct SegmentRows {
+  GpuArray elements;
+  const int64_t* order;
+  const int64_t* first;  // [rows + 1]
+  int64_t rows, columns;
+};
+void launch_sum_segments(const SegmentRows& segments, GpuArray sums, void* stream);
+void launch_extremes_of_segments(const SegmentRows& segments, bool largest, int64_t* found, void* stream);
+
 // y [rows, columns] of x and weight; bias may be null. means (null for an RMS norm) and inverses [rows] have the
 // computing type.
 struct NormRows {

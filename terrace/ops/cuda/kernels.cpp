@@ -45,6 +45,32 @@ void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tenso
                          rows, columns, into.size(0), TorchStream(into.device()).get());
 }
 
+SegmentRows segment_rows(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
+                         const at::Tensor& results) {
+  TERRACE_CHECK(elements.is_contiguous() && results.is_contiguous() && first.is_contiguous() &&
+                    results.size(0) + 1 == first.size(0) && results.size(1) == elements.size(1) &&
+                    (!order.defined() || (order.is_contiguous() && order.size(0) == elements.size(0))),
+                "{} x {} elements for {} rows of {}", elements.size(0), elements.size(1), results.size(0),
+                results.size(1));
+  return {.elements = array(elements),
+          .order = order.defined() ? order.const_data_ptr<int64_t>() : nullptr,
+          .first = first.const_data_ptr<int64_t>(),
+          .rows = results.size(0),
+          .columns = results.size(1)};
+}
+
+void sum_segments(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
+                  const at::Tensor& sums) {
+  launch_sum_segments(segment_rows(elements, order, first, sums), array(sums, elements.scalar_type()),
+                      TorchStream(elements.device()).get());
+}
+
+void extremes_of_segments(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first, bool largest,
+                          const at::Tensor& found) {
+  launch_extremes_of_segments(segment_rows(elements, order, first, found), largest, found.mutable_data_ptr<int64_t>(),
+                              TorchStream(elements.device()).get());
+}
+
 void norm(const NormShape& shape, const NormForward& t) {
   TERRACE_CHECK(shape.centered == t.mean.defined(), "a norm is centered where it has means");
   at::Tensor sum = t.sum;
@@ -171,6 +197,8 @@ const Kernels& cuda_kernels() {
   static constexpr Kernels table = {.add = cuda::add,
                                     .add_column_sums = cuda::add_column_sums,
                                     .add_rows = cuda::add_rows,
+                                    .sum_segments = cuda::sum_segments,
+                                    .extremes_of_segments = cuda::extremes_of_segments,
                                     .norm = cuda::norm,
                                     .norm_backward = cuda::norm_backward,
                                     .swiglu = cuda::swiglu,

@@ -1,0 +1,106 @@
+// Sums and extremes over the elements of each row. Rows are divided among threads.
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+
+#include "terrace/ops/cpu/kernels.h"
+#include "terrace/ops/cpu/lanes.h"
+#include "terrace/ops/element_type.h"
+
+namespace terrace::ops::cpu {
+namespace {
+
+constexpr int64_t segment_grain = 32768;  // elements that are worth a thread
+
+// The elements of rows, in the order of sums: `order` is null where that is the order of the elements.
+struct SegmentPlaces {
+  const int64_t* order;
+  const int64_t* first;
+
+  TERRACE_INLINE int64_t element(int64_t place) const { return order == nullptr ? place : order[place]; }
+};
+
+// sums [rows, columns] of the elements [E, columns].
+template <typename T>
+TERRACE_VECTOR_CLONES void sum_rows(T* sums, const T* elements, SegmentPlaces places, int64_t columns, int64_t begin,
+                                    int64_t end) {
+  using A = Wide<T>;
+  constexpr int64_t tile = 128;
+  for (int64_t row = begin; row < end; ++row) {
+    for (int64_t left = 0; left < columns; left += tile) {
+      const int64_t width = std::min(tile, columns - left);
+      A sum[tile] = {};
+      for (int64_t place = places.first[row]; place < places.first[row + 1]; ++place) {
+        const T* line = elements + places.element(place) * columns + left;
+        TERRACE_LANE_LOOP
+        for (int64_t i = 0; i < width; ++i) sum[i] += A(widen(line[i]));
+      }
+      T* to = sums + row * columns + left;
+      TERRACE_LANE_LOOP
+      for (int64_t i = 0; i < width; ++i) to[i] = narrow<T>(sum[i]);
+    }
+  }
+}
+
+// A NaN counts as an extreme, so that it shows.
+template <typename T>
+void find_extremes(int64_t* found, const T* elements, SegmentPlaces places, bool largest, int64_t columns,
+                   int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) {
+    int64_t* const of_row = found + row * columns;
+    std::fill_n(of_row, columns, int64_t{-1});
+    for (int64_t place = places.first[row]; place < places.first[row + 1]; ++place) {
+      const int64_t element = places.element(place);
+      for (int64_t column = 0; column < columns; ++column) {
+        const auto value = widen(elements[element * columns + column]);
+        const auto best = of_row[column] < 0 ? value : widen(elements[of_row[column] * columns + column]);
+        const bool better = largest ? value > best : value < best;
+        if (of_row[column] < 0 || better || (value != value && best == best)) of_row[column] = element;
+      }
+    }
+  }
+}
+
+SegmentPlaces checked_places(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
+                             const at::Tensor& results) {
+  TERRACE_CHECK(elements.is_contiguous() && results.is_contiguous() && first.is_contiguous() &&
+                    results.size(0) + 1 == first.size(0) && results.size(1) == elements.size(1) &&
+                    (!order.defined() || (order.is_contiguous() && order.size(0) == elements.size(0))),
+                "{} x {} elements for {} rows of {}", elements.size(0), elements.size(1), results.size(0),
+                results.size(1));
+  return {order.defined() ? order.const_data_ptr<int64_t>() : nullptr, first.const_data_ptr<int64_t>()};
+}
+
+template <typename Body>
+void over_rows(int64_t rows, int64_t elements, int64_t columns, const Body& body) {
+  const int64_t of_row = std::max<int64_t>(1, (elements / std::max<int64_t>(rows, 1) + 1) * columns);
+  at::parallel_for(0, rows, std::max<int64_t>(1, segment_grain / of_row), body);
+}
+
+}  // namespace
+
+void sum_segments(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
+                  const at::Tensor& sums) {
+  const SegmentPlaces places = checked_places(elements, order, first, sums);
+  const int64_t columns = elements.size(1);
+  for_type(elements.scalar_type(), [&]<typename T>(T) {
+    over_rows(sums.size(0), elements.size(0), columns, [&](int64_t begin, int64_t end) {
+      sum_rows(sums.mutable_data_ptr<T>(), elements.const_data_ptr<T>(), places, columns, begin, end);
+    });
+  });
+}
+
+void extremes_of_segments(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first, bool largest,
+                          const at::Tensor& found) {
+  const SegmentPlaces places = checked_places(elements, order, first, found);
+  const int64_t columns = elements.size(1);
+  for_type(elements.scalar_type(), [&]<typename T>(T) {
+    over_rows(found.size(0), elements.size(0), columns, [&](int64_t begin, int64_t end) {
+      find_extremes(found.mutable_data_ptr<int64_t>(), elements.const_data_ptr<T>(), places, largest, columns, begin,
+                    end);
+    });
+  });
+}
+
+}  // namespace terrace::ops::cpu
