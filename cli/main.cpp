@@ -50,6 +50,7 @@ int run(int argc, char** argv) {
   terrace::cli::add_simulate_command(app);
   terrace::cli::add_search_command(app);
   terrace::cli::add_explain_command(app);
+  terrace::cli::add_ensemble_command(app);
   terrace::cli::add_calibrate_command(app);
   terrace::cli::add_completion_command(app);
   terrace::cli::add_man_command(app);

@@ -191,7 +191,7 @@ ChildEnd ChildProcesses::run(const std::vector<std::string>& arguments, const st
       ::kill(-child, SIGKILL);
     } else if (end.how == ChildEnd::How::exited && (ends_all_ || (limits.seconds > 0 && seconds() > limits.seconds))) {
       end.how = ends_all_ ? ChildEnd::How::ended : ChildEnd::How::over_time;
-      killed_from = seconds() + grace_seconds;
+      killed_from = seconds() + limits.grace_seconds;
       ::kill(-child, SIGTERM);
     } else if (killed_from >= 0 && seconds() > killed_from) {
       ::kill(-child, SIGKILL);

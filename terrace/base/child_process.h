@@ -24,6 +24,7 @@ class CannotStart : public std::system_error {
 struct ChildLimits {
   double seconds = 0;
   int64_t memory_bytes = 0;
+  double grace_seconds = 5;  // from SIGTERM to SIGKILL
 };
 
 struct ChildEnd {
@@ -46,7 +47,7 @@ class ChildProcesses {
   ~ChildProcesses();
 
   // Starts the program, found along PATH, and waits for its end; its output and errors are appended to the file. A
-  // child that breaks a limit gets SIGTERM and, five seconds later, SIGKILL; for memory SIGKILL at once. What is left
+  // child that breaks a limit gets SIGTERM and, after the grace, SIGKILL; for memory SIGKILL at once. What is left
   // of its group when it ends is killed. May be called from several threads at a time. Throws CannotStart.
   ChildEnd run(const std::vector<std::string>& arguments, const std::filesystem::path& output,
                const ChildLimits& limits = {});
