@@ -11,6 +11,7 @@ struct AttachedFile {
   std::string role;       // by which commands and a later run find it in a checkpoint: "tokenizer"
   std::string path;       // of the file that is copied
   std::string stored_as;  // the name of the copy in the checkpoint's folder
+  std::string text = {};  // its contents, where they are not those of a file; `path` is then not read
 };
 
 // The paths of the copies that a checkpoint keeps, by role.

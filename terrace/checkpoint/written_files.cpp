@@ -58,6 +58,10 @@ std::map<std::string, FileRecord> write_attached(const std::filesystem::path& fo
                                                  const std::vector<AttachedFile>& attached) {
   std::map<std::string, FileRecord> written;
   for (const AttachedFile& one : attached) {
+    if (!one.text.empty()) {
+      written.emplace(one.role, write_file(folder, one.stored_as.c_str(), std::as_bytes(std::span(one.text))));
+      continue;
+    }
     if (!std::filesystem::exists(one.path)) {
       // A checkpoint without the file is better than none.
       log_warning("the {} {} does not exist any more: the checkpoint is saved without it", one.role, one.path);

@@ -59,13 +59,15 @@ TEST(Save, KeepsAttachedFilesWithTheCheckpoint) {
   State state = sample_state(1);
   state.attached = {{"tokenizer", folder / "words.model", "tokenizer.model"},
                     {"means", folder / "means.json", "means.json"},
-                    {"gone", folder / "gone", "gone"}};
+                    {"gone", folder / "gone", "gone"},
+                    {.role = "computed", .path = "", .stored_as = "computed.json", .text = "{}"}};
   const std::filesystem::path path = save(folder / "run", state, {});
   const Reader reader(path);
   EXPECT_EQ(reader.attached("tokenizer"), folder / "run/step_00000001/tokenizer.model");
   EXPECT_EQ(read_text(reader.attached("tokenizer")), "a model");
   EXPECT_EQ(read_text(reader.attached("means")), "[1, 2]");
   EXPECT_EQ(reader.attached("gone"), "");
+  EXPECT_EQ(read_text(reader.attached("computed")), "{}");
   std::ofstream(reader.attached("means")) << "[1, 3]";
   EXPECT_THROW(Reader{path}, UserError);
   state.attached.clear();

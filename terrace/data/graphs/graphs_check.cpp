@@ -1,0 +1,287 @@
+// What does not fit between a configuration, a model and datasets of graphs, and their sizes.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/plural.h"
+#include "terrace/base/spelling.h"
+#include "terrace/data/graphs/graphs_source.h"
+
+namespace terrace::data {
+namespace {
+
+std::vector<std::string> names_at(const GraphsDescription& description, GraphLevel level) {
+  std::vector<std::string> names;
+  for (const GraphProperty& property : description.properties) {
+    if (property.level == level) names.push_back(property.name);
+  }
+  return names;
+}
+
+std::string names_there(const std::string& name, const std::vector<std::string>& names) {
+  if (names.empty()) return "it has none";
+  const std::string nearest = nearest_word(name, names);
+  return fmt::format("it has {}{}", fmt::join(names, ", "),
+                     nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest));
+}
+
+struct DescribedDataset {
+  std::string prefix;
+  GraphsDescription description;
+};
+
+class GraphsCheck {
+ public:
+  GraphsCheck(const GraphsConfig& config, const GraphsRequest& request) : config_(config), request_(request) {}
+
+  std::vector<std::string> problems(bool evaluates) {
+    read_descriptions();
+    check_request();
+    for (const DescribedDataset& dataset : datasets_) check_features(dataset);
+    check_widths();
+    check_labels();
+    if (problems_.empty()) check_statistics();
+    if (problems_.empty()) check_parts(evaluates);
+    return std::move(problems_);
+  }
+
+ private:
+  bool trains() const { return config_.held_out.empty(); }
+
+  void add(std::string problem) { problems_.push_back(std::move(problem)); }
+
+  template <typename Read>
+  void keep_error(const Read& read) {
+    try {
+      read();
+    } catch (const UserError& error) {
+      add(error.what());
+    }
+  }
+
+  void read_descriptions() {
+    for (const std::string& prefix : trains() ? config_.train : config_.held_out) {
+      keep_error([&] { datasets_.push_back({prefix, read_graphs_description(graphs_description_path(prefix))}); });
+    }
+  }
+
+  void check_request() {
+    if (!request_.given_edges && !request_.edge_features.empty()) {
+      add(
+          fmt::format("features of edges ({}) belong to edges that the data give, and the model takes all within {} "
+                      "angstrom",
+                      fmt::join(request_.edge_features, ", "), request_.radius));
+    }
+    for (const GraphLabel& label : request_.labels) {
+      if (label.level == GraphLevel::edge) {
+        add(fmt::format("the label {} is a property of edges; labels are those of structures or atoms", label.name));
+      }
+      if (label.level != GraphLevel::structure && (label.per_atom || label.offset == LabelOffset::elements)) {
+        add(fmt::format(
+            "the label {} is a property of atoms: a scale per atom and an offset of elements are for those of "
+            "structures",
+            label.name));
+      }
+      if (label.scaled_as.empty()) continue;
+      const auto other = std::ranges::find(request_.labels, label.scaled_as, &GraphLabel::name);
+      if (other != request_.labels.end() && other->scaled_as.empty()) continue;
+      add(fmt::format("the label {} is to be scaled as {}, which is no label with a scale of its own", label.name,
+                      label.scaled_as));
+    }
+  }
+
+  void check_property(const DescribedDataset& dataset, const std::string& name, GraphLevel level) {
+    if (dataset.description.find(name, level) >= 0) return;
+    add(fmt::format("{} has no property {} of {}; {}", dataset.prefix, name, plural(2, std::string(word_of(level))),
+                    names_there(name, names_at(dataset.description, level))));
+  }
+
+  void check_features(const DescribedDataset& dataset) {
+    for (const std::string& name : request_.atom_features) check_property(dataset, name, GraphLevel::atom);
+    if (request_.given_edges && !dataset.description.has_edges) {
+      add(fmt::format("{} gives no edges; use edges within a radius, or prepare files with edges", dataset.prefix));
+    } else {
+      for (const std::string& name : request_.edge_features) check_property(dataset, name, GraphLevel::edge);
+    }
+    if (request_.charge.empty()) return;
+    check_property(dataset, request_.charge, GraphLevel::structure);
+    const int64_t charge = dataset.description.find(request_.charge, GraphLevel::structure);
+    if (charge < 0 || dataset.description.properties[static_cast<size_t>(charge)].width == 1) return;
+    add(fmt::format("{} of {} has {} columns, and a charge has one", request_.charge, dataset.prefix,
+                    dataset.description.properties[static_cast<size_t>(charge)].width));
+  }
+
+  void check_widths() {
+    const auto check = [&](const std::vector<std::string>& names, GraphLevel level) {
+      for (const std::string& name : names) {
+        int64_t width = 0;
+        std::string first;
+        for (const DescribedDataset& dataset : datasets_) {
+          const int64_t number = dataset.description.find(name, level);
+          if (number < 0) continue;
+          const int64_t own = dataset.description.properties[static_cast<size_t>(number)].width;
+          if (first.empty()) {
+            first = dataset.prefix;
+            width = own;
+          } else if (own != width) {
+            add(fmt::format("{} has {} in {} and {} in {}", name, counted(static_cast<uint64_t>(width), "column"),
+                            first, own, dataset.prefix));
+          }
+        }
+      }
+    };
+    check(request_.atom_features, GraphLevel::atom);
+    check(request_.edge_features, GraphLevel::edge);
+  }
+
+  // In training each label has to be in a dataset; of data that are held out one label is enough.
+  void check_labels() {
+    const size_t before = problems_.size();
+    size_t missing = 0;
+    for (const GraphLabel& label : request_.labels) {
+      if (has_label(label)) continue;
+      ++missing;
+      add_missing(label);
+    }
+    if (!trains() && missing < request_.labels.size()) problems_.resize(before);
+    for (const GraphLabel& label : request_.labels) check_width(label);
+  }
+
+  bool has_label(const GraphLabel& label) const {
+    return std::ranges::any_of(datasets_, [&](const DescribedDataset& dataset) {
+      return dataset.description.find(label.property, label.level) >= 0;
+    });
+  }
+
+  void check_width(const GraphLabel& label) {
+    for (const DescribedDataset& dataset : datasets_) {
+      const int64_t number = dataset.description.find(label.property, label.level);
+      if (number < 0) continue;
+      const int64_t width = dataset.description.properties[static_cast<size_t>(number)].width;
+      if (width == label.width) continue;
+      add(fmt::format("{} of {} has {}, and the model's label {} {}", label.property, dataset.prefix,
+                      counted(static_cast<uint64_t>(width), "column"), label.name, label.width));
+    }
+  }
+
+  void add_missing(const GraphLabel& label) {
+    for (const DescribedDataset& dataset : datasets_) {
+      const std::vector<std::string> names = names_at(dataset.description, label.level);
+      add(fmt::format("{} has no property {} of {} for the label {}; {}", dataset.prefix, label.property,
+                      plural(2, std::string(word_of(label.level))), label.name, names_there(label.property, names)));
+    }
+  }
+
+  void check_statistics() {
+    if (config_.statistics.empty()) {
+      if (!trains()) add("held-out data are evaluated with the statistics of a training; give data.statistics");
+      return;
+    }
+    keep_error([&] {
+      const GraphsStatistics statistics = read_graphs_statistics(config_.statistics);
+      for (std::string& problem : statistics.problems_with(request_, config_.statistics)) add(std::move(problem));
+      for (const DescribedDataset& dataset : datasets_) {
+        const std::string named = trains() || config_.train.empty()
+                                      ? dataset.prefix
+                                      : config_.train.at(static_cast<size_t>(branch_of(config_, dataset.prefix)));
+        if (statistics.find_dataset(named)) continue;
+        add(
+            fmt::format("{} has offsets of the datasets {}, and none of {}; leave data.statistics out to use those of "
+                        "the training data",
+                        config_.statistics, fmt::join(statistics.datasets, ", "), named));
+      }
+    });
+  }
+
+  uint64_t structures_in(const DescribedDataset& dataset, const std::string& part) const {
+    const auto found = dataset.description.arrays.find(part);
+    return found == dataset.description.arrays.end() ? 0 : found->second.numbers();
+  }
+
+  void check_parts(bool evaluates) {
+    uint64_t held_out = 0;
+    for (const DescribedDataset& dataset : datasets_) {
+      if (trains() && structures_in(dataset, "train") == 0) {
+        add(fmt::format("{} has no structures for training; prepare it with another --split", dataset.prefix));
+      }
+      held_out += structures_in(dataset, config_.held_out_split);
+    }
+    if (!trains() || !evaluates || held_out > 0 || !problems_.empty()) return;
+    add(fmt::format(
+        "{} {} no structures in the part {}; prepare with --split 0.8,0.1,0.1, or use "
+        "train.evaluate_every = 0",
+        fmt::join(config_.train, ", "), plural(config_.train.size(), "has", "have"), config_.held_out_split));
+  }
+
+  const GraphsConfig& config_;
+  const GraphsRequest& request_;
+  std::vector<DescribedDataset> datasets_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+std::vector<std::string> problems_with_graphs(const GraphsConfig& config, const GraphsRequest& request,
+                                              bool evaluates) {
+  return GraphsCheck(config, request).problems(evaluates);
+}
+
+std::vector<std::pair<std::string, std::string>> facts_of_graphs(const GraphsConfig& config) {
+  std::vector<std::pair<std::string, std::string>> facts;
+  const auto add = [&](const std::filesystem::path& path) {
+    try {
+      facts.emplace_back("the content of " + path.string(), checksum(MappedFile(path).bytes()));
+    } catch (const UserError& error) {
+      facts.emplace_back("the content of " + path.string(), fmt::format("unreadable ({})", error.what()));
+    }
+  };
+  for (const std::string& prefix : config.held_out.empty() ? config.train : config.held_out) {
+    add(graphs_description_path(prefix));
+  }
+  if (!config.statistics.empty()) add(config.statistics);
+  return facts;
+}
+
+GraphSizes sizes_of_graphs(const GraphsConfig& config, const GraphsRequest& request) {
+  GraphSizes sizes{.average_atoms = config.average_atoms,
+                   .average_edges = config.average_edges,
+                   .most_atoms = config.most_atoms,
+                   .most_edges = config.most_edges};
+  if (sizes.average_atoms > 0 && sizes.average_edges > 0) return sizes;
+  double structures = 0, atoms = 0, edges = 0;
+  int64_t most_atoms = 0, most_edges = 0;
+  for (const std::string& prefix : config.train) {
+    const GraphsDataset dataset(prefix);
+    const EdgeCounts counts = edge_counts(dataset, request);
+    for (const int64_t structure : dataset.part("train")) {
+      const int64_t own_atoms = dataset.atoms_of(structure), own_edges = counts.edges[static_cast<size_t>(structure)];
+      ++structures;
+      atoms += static_cast<double>(own_atoms);
+      edges += static_cast<double>(own_edges);
+      most_atoms = std::max(most_atoms, own_atoms);
+      most_edges = std::max(most_edges, own_edges);
+    }
+  }
+  if (structures == 0) {
+    throw UserError::of(
+        "{} have no structures for training; give data.average_atoms, most_atoms, average_edges and "
+        "most_edges",
+        fmt::join(config.train, ", "));
+  }
+  if (sizes.average_atoms == 0) {
+    sizes.average_atoms = atoms / structures;
+    sizes.most_atoms = most_atoms;
+  }
+  if (sizes.average_edges == 0) {
+    sizes.average_edges = edges / structures;
+    sizes.most_edges = most_edges;
+  }
+  return sizes;
+}
+
+}  // namespace terrace::data

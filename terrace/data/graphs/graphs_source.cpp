@@ -1,0 +1,307 @@
+// Draws structures, divides them among the ranks and makes their batches.
+#include "terrace/data/graphs/graphs_source.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "terrace/base/error.h"
+#include "terrace/base/problem_list.h"
+#include "terrace/base/random.h"
+#include "terrace/config/section_keys.h"
+#include "terrace/data/graphs/elements.h"
+
+namespace terrace::data {
+namespace {
+
+// On which a model is evaluated.
+std::span<const int64_t> held_out_part(const GraphsConfig& config, const GraphsDataset& dataset) {
+  if (config.held_out.empty()) return dataset.part(config.held_out_split);
+  for (const char* part : {"test", "validation"}) {
+    if (!dataset.part(part).empty()) return dataset.part(part);
+  }
+  return dataset.part("train");
+}
+
+}  // namespace
+
+GraphsSource::GraphsSource(const GraphsConfig& config, const GraphsRequest& request, uint64_t seed, const Sizes& budget)
+    : config_(config), request_(request), rounds_([this](const HeldOut& held_out) {
+        std::vector<Place> places;
+        for (const uint64_t number : held_out.samples) places.push_back(held_out_place(held_out.dataset, number));
+        return sizes_of(places);
+      }) {
+  throw_problems(problems_with_graphs(config, request), "problems with the graphs");
+  const bool trains = config.held_out.empty();
+  for (const std::string& prefix : trains ? config.train : config.held_out) {
+    open_dataset(prefix, trains ? std::ssize(datasets_) : branch_of(config, prefix));
+  }
+  check_sizes(budget);
+  if (config.statistics.empty()) {
+    std::vector<const GraphsDataset*> files;
+    std::vector<const EdgeCounts*> counts;
+    for (const Dataset& dataset : datasets_) {
+      files.push_back(dataset.file.get());
+      counts.push_back(&dataset.counts);
+    }
+    statistics_ = compute_graphs_statistics(files, counts, request);
+  } else {
+    statistics_ = read_graphs_statistics(config.statistics);
+  }
+  for (Dataset& dataset : datasets_) {
+    const std::string& named =
+        config.train.empty() ? dataset.file->prefix() : config.train.at(static_cast<size_t>(dataset.branch));
+    dataset.of_statistics = statistics_.find_dataset(named).value_or(0);
+  }
+  if (!trains) return;
+  std::vector<uint64_t> sizes;
+  for (const Dataset& dataset : datasets_) sizes.push_back(dataset.file->part("train").size());
+  order_.emplace(std::move(sizes), config.weights, stream_key(seed, "order of graphs"), true);
+}
+
+void GraphsSource::open_dataset(const std::string& prefix, int64_t branch) {
+  Dataset dataset{.file = std::make_unique<const GraphsDataset>(prefix), .branch = branch};
+  const GraphsDescription& all = dataset.file->description();
+  dataset.counts = edge_counts(*dataset.file, request_);
+  const std::span<const int64_t> held_out = held_out_part(config_, *dataset.file);
+  dataset.held_out.assign(held_out.begin(), held_out.end());
+  for (const GraphLabel& label : request_.labels) dataset.labels.push_back(all.find(label.property, label.level));
+  FeatureWidths widths;
+  for (const std::string& name : request_.atom_features) {
+    dataset.atom_features.push_back(all.find(name, GraphLevel::atom));
+    widths.atoms += all.properties.at(static_cast<size_t>(dataset.atom_features.back())).width;
+  }
+  for (const std::string& name : request_.edge_features) {
+    dataset.edge_features.push_back(all.find(name, GraphLevel::edge));
+    widths.edges += all.properties.at(static_cast<size_t>(dataset.edge_features.back())).width;
+  }
+  if (!request_.charge.empty()) dataset.charge = all.find(request_.charge, GraphLevel::structure);
+  widths_ = widths;
+  datasets_.push_back(std::move(dataset));
+}
+
+// Of all samples that a run may take.
+void GraphsSource::check_sizes(const Sizes& budget) const {
+  if (budget.empty()) return;
+  for (size_t number = 0; number < datasets_.size(); ++number) {
+    std::vector<Place> places;
+    for (int64_t structure = 0; structure < datasets_[number].file->structures(); ++structure) {
+      places.push_back({number, structure});
+    }
+    check_budget(sizes_of(places), budget, datasets_[number].file->prefix());
+  }
+}
+
+SizesOfSamples GraphsSource::sizes_of(std::span<const Place> places) const {
+  SizesOfSamples sizes = {{"atoms", {}}, {"edges", {}}};
+  std::vector<int64_t>&atoms = sizes["atoms"], &edges = sizes["edges"];
+  for (const Place& place : places) {
+    atoms.push_back(datasets_[place.dataset].file->atoms_of(place.structure));
+    edges.push_back(edges_of(place));
+  }
+  return sizes;
+}
+
+int64_t GraphsSource::edges_of(const Place& place) const {
+  return datasets_.at(place.dataset).counts.edges.at(static_cast<size_t>(place.structure));
+}
+
+GraphsSource::Place GraphsSource::training_place(uint64_t sample) const {
+  TERRACE_CHECK(order_.has_value(), "these data are held out, and have no training samples");
+  const Mixture::DatasetSample drawn = order_->at(sample);
+  return {drawn.dataset, datasets_[drawn.dataset].file->part("train")[drawn.sample]};
+}
+
+size_t GraphsSource::find_dataset(const std::string& name) const {
+  const auto found =
+      std::ranges::find_if(datasets_, [&](const Dataset& dataset) { return dataset.file->prefix() == name; });
+  TERRACE_CHECK(found != datasets_.end(), "{} is none of the datasets", name);
+  return static_cast<size_t>(found - datasets_.begin());
+}
+
+GraphsSource::Place GraphsSource::held_out_place(const std::string& dataset, uint64_t number) const {
+  const size_t found = find_dataset(dataset);
+  return {found, datasets_[found].held_out.at(number)};
+}
+
+uint64_t GraphsSource::held_out_samples() const {
+  uint64_t samples = 0;
+  for (const Dataset& dataset : datasets_) samples += dataset.held_out.size();
+  return samples;
+}
+
+std::vector<MicroBatch> GraphsSource::micro_batches(const StepShare& share, const TensorNames& names) const {
+  std::vector<Place> step;
+  for (int64_t sample = 0; sample < share.samples; ++sample) {
+    step.push_back(training_place(share.first_sample + static_cast<uint64_t>(sample)));
+  }
+  std::vector<MicroBatch> batches;
+  for (const std::vector<int64_t>& own : own_samples(share, [&] { return sizes_of(step); })) {
+    if (share.stop.stop_requested()) break;
+    std::vector<Place> places;
+    std::vector<int64_t> numbers;
+    for (const int64_t place : own) {
+      places.push_back(step[static_cast<size_t>(place)]);
+      numbers.push_back(static_cast<int64_t>(share.first_sample) + place);
+    }
+    batches.push_back(batch(places, std::move(numbers), names));
+  }
+  return batches;
+}
+
+std::vector<std::string> GraphsSource::held_out_datasets() const {
+  std::vector<std::string> names;
+  for (const Dataset& dataset : datasets_) {
+    if (!dataset.held_out.empty()) names.push_back(dataset.file->prefix());
+  }
+  return names;
+}
+
+// Evenly over all held-out samples, one dataset after another.
+std::vector<HeldOut> GraphsSource::held_out(uint64_t at_most) const {
+  const uint64_t all = held_out_samples(), count = std::min(at_most, all);
+  std::vector<HeldOut> chosen;
+  uint64_t first = 0, next = 0;
+  for (const Dataset& dataset : datasets_) {
+    HeldOut of_dataset{.dataset = dataset.file->prefix(), .samples = {}};
+    const uint64_t end = first + dataset.held_out.size();
+    for (; next < count && next * all / count < end; ++next) of_dataset.samples.push_back(next * all / count - first);
+    first = end;
+    if (!of_dataset.samples.empty()) chosen.push_back(std::move(of_dataset));
+  }
+  return chosen;
+}
+
+int64_t GraphsSource::rounds(const HeldOut& held_out, const RoundShare& share) const {
+  return rounds_.rounds(held_out, share);
+}
+
+MicroBatch GraphsSource::held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
+                                              const TensorNames& names) const {
+  std::vector<Place> places;
+  std::vector<int64_t> numbers;
+  for (const int64_t place : rounds_.samples(held_out, share)) {
+    const uint64_t number = held_out.samples[static_cast<size_t>(place)];
+    numbers.push_back(static_cast<int64_t>(number));
+    places.push_back(held_out_place(held_out.dataset, number));
+  }
+  return batch(places, std::move(numbers), names);
+}
+
+int64_t GraphsSource::items(uint64_t first, int64_t samples) const {
+  int64_t atoms = 0;
+  for (int64_t sample = 0; sample < samples; ++sample) {
+    const Place place = training_place(first + static_cast<uint64_t>(sample));
+    atoms += datasets_[place.dataset].file->atoms_of(place.structure);
+  }
+  return atoms;
+}
+
+GraphToBatch GraphsSource::graph_at(const Place& place) const {
+  const Dataset& dataset = datasets_.at(place.dataset);
+  const GraphsDataset& file = *dataset.file;
+  file.expect(place.structure);
+  const GraphView view = file.structure(place.structure);
+  GraphToBatch graph{.species = view.species,
+                     .positions = view.positions,
+                     .cell = view.cell,
+                     .receivers = view.receivers,
+                     .senders = view.senders,
+                     .branch = dataset.branch,
+                     .dataset = dataset.of_statistics};
+  const auto values = [&](int64_t property) { return file.values(property, place.structure); };
+  for (const int64_t property : dataset.atom_features) graph.atom_features.push_back(values(property));
+  for (const int64_t property : dataset.edge_features) graph.edge_features.push_back(values(property));
+  if (dataset.charge >= 0) graph.charge = values(dataset.charge)[0];
+  for (const int64_t property : dataset.labels) {
+    graph.labels.push_back(property < 0 ? std::span<const double>() : values(property));
+  }
+  return graph;
+}
+
+MicroBatch GraphsSource::batch(std::span<const Place> places, std::vector<int64_t> numbers,
+                               const TensorNames& names) const {
+  std::vector<GraphToBatch> graphs;
+  int64_t edges = 0;
+  for (const Place& place : places) {
+    graphs.push_back(graph_at(place));
+    edges += edges_of(place);
+  }
+  MicroBatch batch = graph_batch(request_, statistics_, widths_, graphs, std::move(numbers), edges, names);
+  TERRACE_CHECK(batch.sizes["edges"] == edges, "{} edges were counted, and {} are found", edges, batch.sizes["edges"]);
+  return batch;
+}
+
+MicroBatch GraphsSource::batch_of(std::span<const Structure> structures, int64_t branch,
+                                  const TensorNames& names) const {
+  const size_t dataset = statistics_.find_dataset(config_.train.at(static_cast<size_t>(branch))).value_or(0);
+  return data::batch_of(structures, branch, dataset, request_, statistics_, names);
+}
+
+std::vector<AttachedFile> GraphsSource::attached_files() const {
+  return {
+      {.role = "statistics", .path = config_.statistics, .stored_as = "statistics.json", .text = statistics_.text()}};
+}
+
+std::vector<std::string> GraphsSource::unknown_elements() const {
+  std::set<uint8_t> unknown;
+  for (const Dataset& dataset : datasets_) {
+    for (int64_t structure = 0; structure < dataset.file->structures(); ++structure) {
+      const std::vector<uint8_t> own = statistics_.unknown_elements(dataset.file->structure(structure).species);
+      unknown.insert(own.begin(), own.end());
+    }
+  }
+  std::vector<std::string> symbols;
+  for (const uint8_t element : unknown) symbols.emplace_back(element_symbol(element));
+  return symbols;
+}
+
+Json GraphsSource::identity() const {
+  Json datasets = Json::array();
+  for (const Dataset& dataset : datasets_) {
+    const GraphsDescription& all = dataset.file->description();
+    Json arrays = Json::object();
+    for (const auto& [name, array] : all.arrays) arrays[name] = array.checksum;
+    for (const auto* numbers : {&dataset.labels, &dataset.atom_features, &dataset.edge_features}) {
+      for (const int64_t property : *numbers) {
+        if (property < 0) continue;
+        const GraphProperty& described = all.properties[static_cast<size_t>(property)];
+        arrays[fmt::format("{} of {}", described.name, word_of(described.level))] = described.array.checksum;
+      }
+    }
+    datasets.push_back({{"dataset", config::without_folder(dataset.file->prefix())},
+                        {"structures", all.structures},
+                        {"arrays", std::move(arrays)}});
+  }
+  const std::string statistics = statistics_.text();
+  return {{"datasets", std::move(datasets)}, {"statistics", checksum(std::as_bytes(std::span(statistics)))}};
+}
+
+std::string GraphsSource::difference(const Json& older, const Json& own, int64_t /*steps_done*/) const {
+  if (older == own) return "";
+  const auto names = [](const Json& identity) {
+    std::vector<std::string> list;
+    for (const Json& one : identity.at("datasets")) list.push_back(one.at("dataset").get<std::string>());
+    return list;
+  };
+  if (names(older) != names(own)) {
+    return fmt::format("the datasets were {}, and are {}", fmt::join(names(older), ", "), fmt::join(names(own), ", "));
+  }
+  for (size_t i = 0; i < names(own).size(); ++i) {
+    const Json &before = older.at("datasets").at(i), &now = own.at("datasets").at(i);
+    if (before == now) continue;
+    const auto had = before.at("structures").get<int64_t>(), has = now.at("structures").get<int64_t>();
+    if (had != has) return fmt::format("dataset {} had {} structures and has {} now", names(own)[i], had, has);
+    for (const auto& [array, of_array] : now.at("arrays").items()) {
+      if (!before.at("arrays").contains(array) || before.at("arrays").at(array) != of_array) {
+        return fmt::format("dataset {} has other {}", names(own)[i], array);
+      }
+    }
+    return fmt::format("dataset {} has other properties", names(own)[i]);
+  }
+  return "the offsets and scales of labels are others";
+}
+
+}  // namespace terrace::data

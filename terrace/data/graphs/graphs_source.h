@@ -1,0 +1,116 @@
+// The samples of a model of graphs: structures of prepared datasets, in the tensors of graphs_request.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "terrace/base/sizes.h"
+#include "terrace/data/divided_samples.h"
+#include "terrace/data/graphs/edge_counts.h"
+#include "terrace/data/graphs/graph_batch.h"
+#include "terrace/data/graphs/graphs_config.h"
+#include "terrace/data/graphs/graphs_dataset.h"
+#include "terrace/data/graphs/graphs_request.h"
+#include "terrace/data/graphs/graphs_statistics.h"
+#include "terrace/data/graphs/structure.h"
+#include "terrace/data/mixture.h"
+#include "terrace/data/source.h"
+
+namespace terrace::data {
+
+// Training samples are the structures of the training parts in the order of a Mixture: each once an epoch, or with
+// weights in proportion to them. A step's samples are divided among the ranks by their predicted cost
+// (divided_samples.h), under the budget of train.micro_batch_sizes, which may limit "atoms" and "edges". Held-out
+// samples are those of config.held_out_split, or of the datasets of config.held_out; an evaluation of fewer samples
+// takes them evenly. All of a structure's edges are found when its batch is made.
+class GraphsSource : public Source {
+ public:
+  // Throws UserError with every problem. `budget` is the one of the shares that will be asked for.
+  GraphsSource(const GraphsConfig& config, const GraphsRequest& request, uint64_t seed, const Sizes& budget = {});
+
+  std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const override;
+  std::vector<HeldOut> held_out(uint64_t at_most) const override;
+  int64_t rounds(const HeldOut& held_out, const RoundShare& share) const override;
+  MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
+                                  const TensorNames& names) const override;
+  std::vector<std::string> held_out_datasets() const override;
+  uint64_t samples_in_epoch() const override { return order_ ? order_->samples() : 0; }
+  int64_t items(uint64_t first, int64_t samples) const override;  // atoms
+  std::vector<AttachedFile> attached_files() const override;
+  Json identity() const override;
+  Json fingerprint() const override { return identity(); }
+  std::string difference(const Json& older, const Json& own, int64_t steps_done) const override;
+
+  // A structure of a dataset, both by number.
+  struct Place {
+    size_t dataset = 0;
+    int64_t structure = 0;
+    bool operator==(const Place&) const = default;
+  };
+  // A sample of the run, and one of the held-out samples of a dataset.
+  Place training_place(uint64_t sample) const;
+  Place held_out_place(const std::string& dataset, uint64_t number) const;
+  uint64_t held_out_samples() const;
+
+  // The structures as tensors; `numbers` become MicroBatch::samples.
+  MicroBatch batch(std::span<const Place> places, std::vector<int64_t> numbers, const TensorNames& names) const;
+  // The same of structures that are in no dataset; they have the branch and the offsets of data.train[branch].
+  MicroBatch batch_of(std::span<const Structure> structures, int64_t branch, const TensorNames& names) const;
+
+  const GraphsStatistics& statistics() const { return statistics_; }
+  const GraphsRequest& request() const { return request_; }
+  const GraphsDataset& dataset(size_t number) const { return *datasets_.at(number).file; }
+  size_t datasets() const { return datasets_.size(); }
+  int64_t edges_of(const Place& place) const;
+  // Symbols of elements of these data that no training structure of the statistics had: nothing was learned of them.
+  std::vector<std::string> unknown_elements() const;
+
+ private:
+  struct Dataset {
+    std::unique_ptr<const GraphsDataset> file;
+    EdgeCounts counts = {};
+    std::vector<int64_t> held_out = {};  // structures
+    int64_t branch = 0;
+    size_t of_statistics = 0;
+    std::vector<int64_t> labels = {}, atom_features = {}, edge_features = {};  // numbers of properties; -1: it has none
+    int64_t charge = -1;
+  };
+  size_t find_dataset(const std::string& name) const;
+  GraphToBatch graph_at(const Place& place) const;
+  SizesOfSamples sizes_of(std::span<const Place> places) const;
+  void open_dataset(const std::string& prefix, int64_t branch);
+  void check_sizes(const Sizes& budget) const;
+
+  GraphsConfig config_;
+  GraphsRequest request_;
+  std::vector<Dataset> datasets_;
+  GraphsStatistics statistics_;
+  FeatureWidths widths_;
+  std::optional<Mixture> order_;  // of the training structures
+  DividedRounds rounds_;
+};
+
+// Sentences about what does not fit between the configuration, the model and the files of a run that trains, without
+// reading values. A run that `evaluates` needs held-out structures too.
+std::vector<std::string> problems_with_graphs(const GraphsConfig& config, const GraphsRequest& request,
+                                              bool evaluates = false);
+
+// The names and checksums of what the files of the configuration hold, which must be equal on all ranks.
+std::vector<std::pair<std::string, std::string>> facts_of_graphs(const GraphsConfig& config);
+
+// Atoms and edges of the training structures, for planning.
+struct GraphSizes {
+  double average_atoms = 0, average_edges = 0;
+  int64_t most_atoms = 0, most_edges = 0;
+};
+// What the configuration gives, and for what it leaves out those of the datasets, whose edges are counted where that
+// was not done before. Throws UserError where a dataset is not there and the configuration does not give all.
+GraphSizes sizes_of_graphs(const GraphsConfig& config, const GraphsRequest& request);
+
+}  // namespace terrace::data

@@ -1,0 +1,205 @@
+// Computes the statistics, and what they say of a structure.
+#include "terrace/data/graphs/graphs_statistics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <set>
+#include <span>
+
+#include "terrace/base/progress.h"
+#include "terrace/config/section_keys.h"
+
+namespace terrace::data {
+namespace {
+
+// A mean of squares.
+struct Squares {
+  double sum = 0, numbers = 0;
+  double root() const { return numbers > 0 && sum > 0 ? std::sqrt(sum / numbers) : 1; }
+};
+
+// The property of a structure, and the weight by which it becomes that of an atom.
+double atom_weight(const GraphLabel& label, int64_t atoms) {
+  return label.per_atom ? 1 / static_cast<double>(atoms) : 1;
+}
+
+// Calls `use` with each training structure's species, values and weight.
+template <typename Use>
+void for_training_structures(const GraphsDataset& dataset, int64_t property, const GraphLabel& label, const Use& use) {
+  for (const int64_t structure : dataset.part("train")) {
+    const GraphView view = dataset.structure(structure);
+    if (label.per_atom && view.atoms() == 0) continue;
+    use(view.species, dataset.values(property, structure), atom_weight(label, view.atoms()));
+  }
+}
+
+OffsetOfDataset offset_of_structures(const GraphsDataset& dataset, int64_t property, const GraphLabel& label) {
+  OffsetOfDataset offset;
+  if (label.offset == LabelOffset::mean) {
+    offset.mean.resize(static_cast<size_t>(label.width));
+    double count = 0;
+    for_training_structures(dataset, property, label, [&](auto /*species*/, auto values, double weight) {
+      ++count;
+      for (size_t column = 0; column < offset.mean.size(); ++column) {
+        offset.mean[column] += (weight * values[column] - offset.mean[column]) / count;
+      }
+    });
+  }
+  if (label.offset == LabelOffset::elements) {
+    ElementFit fit(label.width);
+    for_training_structures(dataset, property, label,
+                            [&](auto species, auto values, double weight) { fit.add(species, values, weight); });
+    offset.of_elements = fit.solve();
+  }
+  return offset;
+}
+
+void add_squares_of_structures(const GraphsDataset& dataset, int64_t property, const GraphLabel& label,
+                               const LabelStatistics& statistics, size_t number, Squares& squares) {
+  for_training_structures(dataset, property, label, [&](auto species, auto values, double weight) {
+    const std::vector<double> offsets = statistics.offsets_of(number, label.level, label.width, species);
+    for (size_t column = 0; column < offsets.size(); ++column) {
+      const double off = weight * (values[column] - offsets[column]);
+      squares.sum += off * off;
+      ++squares.numbers;
+    }
+  });
+}
+
+// Of the property's means and deviations in the description.
+OffsetOfDataset add_squares_of_atoms(const GraphsDataset& dataset, int64_t property, const GraphLabel& label,
+                                     Squares& squares) {
+  const GraphProperty& described = dataset.description().properties[static_cast<size_t>(property)];
+  int64_t atoms = 0;
+  for (const int64_t structure : dataset.part("train")) atoms += dataset.atoms_of(structure);
+  OffsetOfDataset offset;
+  if (label.offset == LabelOffset::mean) offset.mean = described.means;
+  for (size_t column = 0; column < described.means.size(); ++column) {
+    const double mean = label.offset == LabelOffset::mean ? 0 : described.means[column];
+    squares.sum +=
+        static_cast<double>(atoms) * (mean * mean + described.deviations[column] * described.deviations[column]);
+    squares.numbers += static_cast<double>(atoms);
+  }
+  return offset;
+}
+
+LabelStatistics statistics_of_label(const std::vector<const GraphsDataset*>& datasets, const GraphLabel& label) {
+  LabelStatistics statistics{.property = label.property,
+                             .offset = label.offset,
+                             .per_atom = label.per_atom,
+                             .scaled_as = label.scaled_as,
+                             .offsets = std::vector<std::optional<OffsetOfDataset>>(datasets.size())};
+  Squares squares;
+  for (size_t number = 0; number < datasets.size(); ++number) {
+    const GraphsDataset& dataset = *datasets[number];
+    const int64_t property = dataset.description().find(label.property, label.level);
+    if (property < 0) continue;
+    if (label.level == GraphLevel::atom) {
+      statistics.offsets[number] = add_squares_of_atoms(dataset, property, label, squares);
+    } else {
+      statistics.offsets[number] = offset_of_structures(dataset, property, label);
+      add_squares_of_structures(dataset, property, label, statistics, number, squares);
+    }
+  }
+  statistics.scale = squares.root();
+  return statistics;
+}
+
+bool has_width(const std::optional<OffsetOfDataset>& offset, int64_t width) {
+  if (!offset) return true;
+  if (!offset->mean.empty() && std::ssize(offset->mean) != width) return false;
+  return std::ranges::all_of(offset->of_elements, [&](const auto& one) { return std::ssize(one.second) == width; });
+}
+
+}  // namespace
+
+std::vector<double> LabelStatistics::offsets_of(size_t dataset, GraphLevel level, int64_t width,
+                                                std::span<const uint8_t> species) const {
+  const size_t rows = level == GraphLevel::structure ? 1 : species.size();
+  std::vector<double> values(rows * static_cast<size_t>(width));
+  if (!offsets.at(dataset) || offset == LabelOffset::none) return values;
+  if (offset == LabelOffset::elements) return sum_of_elements(offsets[dataset]->of_elements, species, width);
+  const double times = per_atom ? static_cast<double>(species.size()) : 1;
+  const std::vector<double>& mean = offsets[dataset]->mean;
+  for (size_t i = 0; i < values.size(); ++i) values[i] = times * mean[i % mean.size()];
+  return values;
+}
+
+std::optional<size_t> GraphsStatistics::find_dataset(const std::string& prefix) const {
+  if (datasets.size() == 1) return 0;
+  const auto found = std::ranges::find(datasets, config::without_folder(prefix));
+  if (found == datasets.end()) return std::nullopt;
+  return static_cast<size_t>(found - datasets.begin());
+}
+
+std::vector<uint8_t> GraphsStatistics::unknown_elements(std::span<const uint8_t> species) const {
+  std::set<uint8_t> unknown;
+  for (const uint8_t element : species) {
+    if (!std::ranges::binary_search(elements, element)) unknown.insert(element);
+  }
+  return {unknown.begin(), unknown.end()};
+}
+
+std::vector<std::string> GraphsStatistics::problems_with(const GraphsRequest& request, const std::string& path) const {
+  std::vector<std::string> problems;
+  for (const GraphLabel& label : request.labels) {
+    const auto found = labels.find(label.name);
+    if (found == labels.end()) {
+      problems.push_back(
+          fmt::format("{} has no offset and scale of the label {}; leave data.statistics out to use those "
+                      "of the training data",
+                      path, label.name));
+      continue;
+    }
+    const LabelStatistics& of_label = found->second;
+    if (of_label.property != label.property || of_label.offset != label.offset || of_label.per_atom != label.per_atom ||
+        of_label.scaled_as != label.scaled_as) {
+      problems.push_back(
+          fmt::format("{} has the label {} for the property {}, or with another offset or scale than the "
+                      "model's; leave data.statistics out to use those of the training data",
+                      path, label.name, of_label.property));
+    }
+    if (!std::ranges::all_of(of_label.offsets, [&](const auto& offset) { return has_width(offset, label.width); })) {
+      problems.push_back(fmt::format("{} has another number of columns of the label {} than the model's {}", path,
+                                     label.name, label.width));
+    }
+  }
+  return problems;
+}
+
+GraphsStatistics compute_graphs_statistics(const std::vector<const GraphsDataset*>& datasets,
+                                           const std::vector<const EdgeCounts*>& counts, const GraphsRequest& request) {
+  GraphsStatistics statistics;
+  std::set<uint8_t> elements;
+  double atoms = 0, edges = 0, log_degrees = 0;
+  for (size_t number = 0; number < datasets.size(); ++number) {
+    const GraphsDataset& dataset = *datasets[number];
+    statistics.datasets.push_back(config::without_folder(dataset.prefix()));
+    for (const int64_t structure : dataset.part("train")) {
+      const std::span<const uint8_t> species = dataset.structure(structure).species;
+      elements.insert(species.begin(), species.end());
+      atoms += static_cast<double>(species.size());
+      edges += static_cast<double>(counts[number]->edges[static_cast<size_t>(structure)]);
+      log_degrees += counts[number]->log_degrees[static_cast<size_t>(structure)];
+    }
+  }
+  statistics.elements.assign(elements.begin(), elements.end());
+  if (atoms > 0) statistics.degree_means = {log_degrees / atoms, edges / atoms};
+  Progress progress("statistics of labels", request.labels.size());
+  uint64_t done = 0;
+  for (const GraphLabel& label : request.labels) {
+    statistics.labels[label.name] = statistics_of_label(datasets, label);
+    progress.update(++done, label.name);
+  }
+  std::map<std::string, double> own;
+  for (const auto& [name, label] : statistics.labels) own[name] = label.scale;
+  for (auto& [name, label] : statistics.labels) {
+    if (!label.scaled_as.empty()) label.scale = own.at(label.scaled_as);
+  }
+  return statistics;
+}
+
+}  // namespace terrace::data

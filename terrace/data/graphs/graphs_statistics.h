@@ -1,0 +1,70 @@
+// Offsets and scales of labels, and means of degrees, over the training parts of the data. Checkpoints keep them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "terrace/data/graphs/edge_counts.h"
+#include "terrace/data/graphs/element_fit.h"
+#include "terrace/data/graphs/graphs_dataset.h"
+#include "terrace/data/graphs/graphs_request.h"
+
+namespace terrace::data {
+
+// What is taken off a label of one dataset.
+struct OffsetOfDataset {
+  std::vector<double> mean = {};    // LabelOffset::mean: [width], per atom where the label is
+  ElementNumbers of_elements = {};  // LabelOffset::elements
+  bool operator==(const OffsetOfDataset&) const = default;
+};
+
+struct LabelStatistics {
+  std::string property = {};  // the label is the one of the request only where these four are equal
+  LabelOffset offset = LabelOffset::none;
+  bool per_atom = false;
+  std::string scaled_as = {};
+  double scale = 1;                                          // of all datasets
+  std::vector<std::optional<OffsetOfDataset>> offsets = {};  // for each dataset; no value where it has no such label
+  bool operator==(const LabelStatistics&) const = default;
+
+  // [rows, width] of a structure of the dataset, where rows are 1 or its atoms. 0 for datasets without the label.
+  std::vector<double> offsets_of(size_t dataset, GraphLevel level, int64_t width,
+                                 std::span<const uint8_t> species) const;
+};
+
+struct GraphsStatistics {
+  std::vector<std::string> datasets = {};  // their names without folders
+  std::array<double, 2> degree_means = {};
+  std::vector<ElementNumbers::key_type> elements = {};  // that occur in training, ascending
+  std::map<std::string, LabelStatistics, std::less<>> labels = {};
+  bool operator==(const GraphsStatistics&) const = default;
+
+  // The number of a dataset by its name; 0 where there is only one, which then is taken for all data. No value where
+  // none of several has the name.
+  std::optional<size_t> find_dataset(const std::string& prefix) const;
+  // Those of the structure that did not occur in training, once each.
+  std::vector<uint8_t> unknown_elements(std::span<const uint8_t> species) const;
+  // A sentence for each label of the request that these are not statistics of.
+  std::vector<std::string> problems_with(const GraphsRequest& request, const std::string& path) const;
+  // As JSON.
+  std::string text() const;
+};
+
+// Of the training parts. Offsets are those of each dataset, since energies of different programs have different zeros;
+// scales and degrees are those of all datasets together, in which each structure counts once. Properties of atoms are
+// taken from the descriptions' means and deviations, so that only structures are read. The sums are made in the order
+// of the structures, by one thread: the same bits on all ranks. `datasets` have training parts, and the labels'
+// property with their width or none.
+GraphsStatistics compute_graphs_statistics(const std::vector<const GraphsDataset*>& datasets,
+                                           const std::vector<const EdgeCounts*>& counts, const GraphsRequest& request);
+
+// Throws UserError that names the file.
+GraphsStatistics read_graphs_statistics(const std::filesystem::path& path);
+
+}  // namespace terrace::data
