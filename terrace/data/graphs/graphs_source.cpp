@@ -137,8 +137,11 @@ std::vector<MicroBatch> GraphsSource::micro_batches(const StepShare& share, cons
   for (int64_t sample = 0; sample < share.samples; ++sample) {
     step.push_back(training_place(share.first_sample + static_cast<uint64_t>(sample)));
   }
+  const SampleCost cost{.sample = request_.cost.graph,
+                        .of_sizes = {{"atoms", request_.cost.atom}, {"edges", request_.cost.edge}}};
   std::vector<MicroBatch> batches;
-  for (const std::vector<int64_t>& own : own_samples(share, [&] { return sizes_of(step); })) {
+  for (const std::vector<int64_t>& own : own_samples(
+           share, [&] { return sizes_of(step); }, cost)) {
     if (share.stop.stop_requested()) break;
     std::vector<Place> places;
     std::vector<int64_t> numbers;
