@@ -51,6 +51,32 @@ def set_of_ours(edges, atoms, cutoff):
     return as_set(i, j, shifts, numpy.linalg.norm(vectors, axis=1), cutoff)
 
 
+def written_structures(folder):
+    """The structures and cutoffs of a file that is laid out as write_structures() does it."""
+    lines = iter(open(folder + "/structures.txt"))
+    for line in lines:
+        count, cutoff = line.split()
+        cell = numpy.array(next(lines).split(), float).reshape(3, 3)
+        pbc = numpy.array(next(lines).split(), int).astype(bool)
+        positions = numpy.array(next(lines).split(), float).reshape(int(count), 3)
+        yield ase.Atoms(numbers=numpy.ones(int(count)), positions=positions, cell=cell, pbc=pbc), float(cutoff)
+
+
+def compare_molecules(folder):
+    import vesin
+
+    lines = iter(open(folder + "/edges.txt"))
+    count = edge_count = 0
+    for atoms, cutoff in written_structures(folder):
+        edges = numpy.array([next(lines).split() for _ in range(int(next(lines)))], int).reshape(-1, 5)
+        search = vesin.NeighborList(cutoff=cutoff, full_list=True)
+        of_vesin = search.compute(atoms.positions, atoms.cell.array, atoms.pbc, "ijSd")
+        assert set_of_ours(edges, atoms, cutoff) == as_set(*of_vesin, cutoff), (count, atoms, cutoff)
+        count += 1
+        edge_count += len(edges)
+    print(f"{count} molecules with {edge_count} equal edges")
+
+
 def compare_edges(folder):
     import vesin  # takes seconds, and only this case needs it
 
