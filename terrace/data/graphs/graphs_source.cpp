@@ -14,9 +14,6 @@
 #include "terrace/data/graphs/elements.h"
 
 namespace terrace::data {
-namespace {
-
-// On which a model is evaluated.
 std::span<const int64_t> held_out_part(const GraphsConfig& config, const GraphsDataset& dataset) {
   if (config.held_out.empty()) return dataset.part(config.held_out_split);
   for (const char* part : {"test", "validation"}) {
@@ -24,8 +21,6 @@ std::span<const int64_t> held_out_part(const GraphsConfig& config, const GraphsD
   }
   return dataset.part("train");
 }
-
-}  // namespace
 
 GraphsSource::GraphsSource(const GraphsConfig& config, const GraphsRequest& request, uint64_t seed, const Sizes& budget)
     : config_(config), request_(request), rounds_([this](const HeldOut& held_out) {
