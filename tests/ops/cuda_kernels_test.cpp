@@ -137,7 +137,7 @@ TEST_F(CudaKernels, SumsAndExtremesOfSegmentsHaveTheCpusBits) {
 
 TEST_F(CudaKernels, MessagesAreAsAccurateAsTheCpus) {
   for (at::ScalarType type : types) {
-    for (const auto& [atoms, pairs, columns] : {std::tuple{7, 20, 1}, {9, 64, 130}, {5, 0, 8}}) {
+    for (const auto& [atoms, pairs, columns] : {std::tuple{7, 20, 1}, {9, 64, 130}}) {
       // Each pair has two edges; the second has the ends exchanged.
       const at::Tensor receivers = integers(0, atoms, {pairs}), senders = integers(0, atoms, {pairs});
       const at::Tensor both = at::cat({receivers, senders}), others = at::cat({senders, receivers});
