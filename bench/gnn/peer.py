@@ -1,0 +1,102 @@
+"""Runs steps of a peer's network; takes the same commands as bench/step/trainer.cpp.
+
+    peer.py WORKLOAD PEER eager|compile installed|tuned MOLECULES.xyz
+
+WORKLOAD is what Workload.spec() writes. The batches are made before, neighbours included, and lie in memory. AdamW is the
+fused one. Forces are the derivative of the energy, with a graph of their own.
+"""
+import os
+import pathlib
+import sys
+import types
+
+import numpy as np
+import torch
+
+BENCH = pathlib.Path(__file__).resolve().parent.parent
+sys.path[1:1] = [str(BENCH / "step")]
+from graph_workloads import BATCH, CLIP, LEARNING_RATE, RADIUS, WEIGHT_DECAY, Workload  # noqa: E402
+from networks import network_of  # noqa: E402
+from serve import serve  # noqa: E402
+
+
+def edges_of(atoms, workload):
+    import vesin
+
+    calculator = vesin.NeighborList(cutoff=RADIUS, full_list=True)
+    i, j, shifts = calculator.compute(points=atoms.positions, box=np.zeros((3, 3)), periodic=False, quantities="ijD")
+    if workload.cap:
+        # The nearest of each atom.
+        lengths, kept = np.linalg.norm(shifts, axis=1), []
+        for atom in range(len(atoms)):
+            own = np.flatnonzero(i == atom)
+            kept.extend(own[np.argsort(lengths[own], kind="stable")[:workload.cap]])
+        i, j, shifts = i[kept], j[kept], shifts[kept]
+    order = np.argsort(i, kind="stable")
+    return i[order], j[order], shifts[order]
+
+
+def batch_of(molecules, workload):
+    batch, before = types.SimpleNamespace(graphs=len(molecules)), 0
+    parts = {name: [] for name in ("species", "receivers", "senders", "vectors", "graph", "forces", "energies")}
+    for number, atoms in enumerate(molecules):
+        i, j, vectors = edges_of(atoms, workload)
+        parts["species"].append(atoms.numbers)
+        parts["receivers"].append(i + before)
+        parts["senders"].append(j + before)
+        parts["vectors"].append(vectors)
+        parts["graph"].append(np.full(len(atoms), number))
+        parts["forces"].append(atoms.arrays["force"])
+        parts["energies"].append([atoms.info["total_energy"]])
+        before += len(atoms)
+    for name, arrays in parts.items():
+        values = torch.from_numpy(np.concatenate(arrays).copy())
+        setattr(batch, name, values.float() if values.is_floating_point() else values.long())
+    batch.edge_index = torch.stack([batch.senders, batch.receivers])
+    batch.atoms_of_graph = torch.bincount(batch.graph)
+    batch.mean_energy = batch.energies / batch.atoms_of_graph
+    return batch
+
+
+def loss_of(model, batch, forces):
+    vectors = batch.vectors.detach().requires_grad_(forces)
+    energies = model(batch, vectors)
+    loss = (energies / batch.atoms_of_graph - batch.mean_energy).square().mean()
+    if not forces:
+        return loss
+    gradient = torch.autograd.grad(energies.sum(), vectors, create_graph=True)[0]
+    own = torch.zeros_like(batch.forces).index_add(0, batch.receivers, gradient).index_add(0, batch.senders, -gradient)
+    return loss + 10 * (own - batch.forces).square().mean()
+
+
+def main():
+    spec, peer, how, _, path = sys.argv[1:]
+    import ase.io
+
+    workload = Workload.of(spec)
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.manual_seed(1)
+    molecules = ase.io.read(path, ":")
+    batches = [batch_of(molecules[first:first + BATCH], workload) for first in range(0, len(molecules), BATCH)]
+    degrees = torch.bincount(torch.cat([torch.bincount(batch.receivers, minlength=len(batch.species)) for batch in batches]))
+    model = network_of(workload, peer, RADIUS, degrees)
+    if how == "compile":
+        model = torch.compile(model, dynamic=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, fused=True)
+    number = 0
+
+    def step():
+        nonlocal number
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(model, batches[number % len(batches)], workload.forces)
+        number += 1
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        return loss.item()
+
+    serve(step)
+
+
+if __name__ == "__main__":
+    main()
