@@ -17,27 +17,28 @@ void count_activation(UnitCounter& unit, Rows rows, int64_t columns) {
 }
 
 void count_two_layers(UnitCounter& unit, const std::string& name, Rows rows, int64_t inputs, int64_t hidden,
-                      int64_t outputs, bool has_input_gradient = true) {
-  unit.linear(name + ".first", rows, inputs, hidden, true, has_input_gradient);
+                      int64_t outputs, Input input = Input::both) {
+  unit.linear(name + ".first", rows, inputs, hidden, true, input);
   count_activation(unit, rows, hidden);
   unit.linear(name + ".second", rows, hidden, outputs);
 }
 
-void count_edge_linear(UnitCounter& unit, const std::string& name, int64_t inputs, int64_t features, int64_t outputs) {
-  unit.linear(name + ".receiver", Rows::atoms, inputs, outputs);
-  unit.linear(name + ".sender", Rows::atoms, inputs, outputs, false);
+void count_edge_linear(UnitCounter& unit, const std::string& name, int64_t inputs, int64_t features, int64_t outputs,
+                       Input of_features = Input::vectors) {
+  unit.linear(name + ".receiver", Rows::atoms, inputs, outputs, true, Input::states);
+  unit.linear(name + ".sender", Rows::atoms, inputs, outputs, false, Input::states);
   unit.gather(Rows::edges, outputs);
   unit.gather(Rows::edges, outputs);
   unit.elements("sum", Rows::edges, outputs, 2, 1, 0);
   if (features == 0) return;
-  unit.linear(name + ".features", Rows::edges, features, outputs, false);
+  unit.linear(name + ".features", Rows::edges, features, outputs, false, of_features);
   unit.elements("sum", Rows::edges, outputs, 2, 1, 0);
 }
 
 void count_schnet(UnitCounter& unit, const ModelConfig& config, const std::string& name) {
   const int64_t width = config.width, filters = config.filters;
-  unit.linear(name + ".inputs", Rows::atoms, width, filters, false);
-  count_two_layers(unit, name + ".filter", Rows::edges, config.radial, filters, filters);
+  unit.linear(name + ".inputs", Rows::atoms, width, filters, false, Input::states);
+  count_two_layers(unit, name + ".filter", Rows::edges, config.radial, filters, filters, Input::vectors);
   unit.elements("cutoff", Rows::edges, filters, 1, 1, 1);
   unit.gather(Rows::edges, filters);
   unit.elements("product", Rows::edges, filters, 2, 1, 2);
@@ -51,8 +52,10 @@ void count_schnet(UnitCounter& unit, const ModelConfig& config, const std::strin
 
 void count_painn(UnitCounter& unit, const ModelConfig& config, const std::string& name, bool first, bool last) {
   const int64_t width = config.width, messages = (first ? 2 : 3) * width, updates = (last ? 2 : 3) * width;
-  count_two_layers(unit, name + ".context", Rows::atoms, width, width, messages);
-  unit.linear(name + ".filter", Rows::edges, config.radial, messages);
+  unit.linear(name + ".context.first", Rows::atoms, width, width, true, Input::states);
+  count_activation(unit, Rows::atoms, width);
+  unit.linear(name + ".context.second", Rows::atoms, width, messages, true, Input::states);
+  unit.linear(name + ".filter", Rows::edges, config.radial, messages, true, Input::vectors);
   unit.elements("cutoff", Rows::edges, messages, 1, 1, 1);
   unit.gather(Rows::edges, messages);
   unit.elements("product", Rows::edges, messages, 2, 1, 2);
@@ -76,14 +79,16 @@ void count_painn(UnitCounter& unit, const ModelConfig& config, const std::string
   if (!last) unit.linear(name + ".vector_ending", Rows::components, width, width, false);
 }
 
-void count_egnn(UnitCounter& unit, const ModelConfig& config, const std::string& name, bool last) {
+void count_egnn(UnitCounter& unit, const ModelConfig& config, const std::string& name, bool first, bool last) {
   const int64_t width = config.width;
-  count_edge_linear(unit, name + ".edges", width, 1 + config.edge_columns(), width);
+  const bool is_moved = config.equivariance && !first;
+  count_edge_linear(unit, name + ".edges", width, 1 + config.edge_columns(), width,
+                    is_moved ? Input::both : Input::vectors);
   count_activation(unit, Rows::edges, width);
   unit.linear(name + ".message", Rows::edges, width, width);
   count_activation(unit, Rows::edges, width);
   unit.segment_sum(Rows::edges, width);
-  unit.linear(name + ".states", Rows::atoms, width, width);
+  unit.linear(name + ".states", Rows::atoms, width, width, true, Input::states);
   unit.linear(name + ".sums", Rows::atoms, width, width, false);
   unit.elements("sum", Rows::atoms, width, 2, 1, 0);
   count_activation(unit, Rows::atoms, width);
@@ -116,12 +121,12 @@ void count_gin(UnitCounter& unit, const ModelConfig& config, const std::string& 
 
 void count_gatv2(UnitCounter& unit, const ModelConfig& config, const std::string& name) {
   const int64_t width = config.width, heads = config.heads;
-  unit.linear(name + ".receiver", Rows::atoms, width, width);
-  unit.linear(name + ".sender", Rows::atoms, width, width);
+  unit.linear(name + ".receiver", Rows::atoms, width, width, true, Input::states);
+  unit.linear(name + ".sender", Rows::atoms, width, width, true, Input::states);
   unit.gather(Rows::edges, 2 * width);
   unit.elements("sum", Rows::edges, width, 2, 1, 0);
   if (config.edge_columns() > 0) {
-    unit.linear(name + ".features", Rows::edges, config.edge_columns(), width, false);
+    unit.linear(name + ".features", Rows::edges, config.edge_columns(), width, false, Input::vectors);
     unit.elements("sum", Rows::edges, width, 2, 1, 0);
     unit.segment_sum(Rows::edges, width);
   }
@@ -151,7 +156,7 @@ void count_conv(UnitCounter& unit, const ModelConfig& config, const std::string&
     case Conv::painn:
       return count_painn(unit, config, name, first, last);
     case Conv::egnn:
-      return count_egnn(unit, config, name, last);
+      return count_egnn(unit, config, name, first, last);
     case Conv::pna:
       return count_pna(unit, config, name);
     case Conv::gin:
@@ -164,12 +169,12 @@ void count_conv(UnitCounter& unit, const ModelConfig& config, const std::string&
 }
 
 void count_dense(UnitCounter& unit, const std::string& name, Rows rows, int64_t inputs, int64_t layers, int64_t width,
-                 int64_t outputs, Activation) {
+                 int64_t outputs, bool is_energy) {
   for (int64_t i = 0; i < layers; ++i) {
     unit.linear(fmt::format("{}.hidden.{}", name, i), rows, i == 0 ? inputs : width, width);
     count_activation(unit, rows, width);
   }
-  unit.linear(name + ".output", rows, layers == 0 ? inputs : width, outputs);
+  unit.linear(name + ".output", rows, layers == 0 ? inputs : width, outputs, true, Input::both, is_energy);
 }
 
 }  // namespace
@@ -186,6 +191,7 @@ void count_layer(UnitCounter& unit, const ModelConfig& config, const std::string
 }
 
 void count_heads(UnitCounter& unit, const ModelConfig& config, const std::string& name) {
+  unit.set_differentiated(false);  // no energy is pooled
   for (int64_t i = 0; i < config.shared_layers; ++i) {
     unit.linear(fmt::format("{}.shared.{}", name, i), Rows::graphs, i == 0 ? config.width : config.shared_width,
                 config.shared_width);
@@ -194,13 +200,15 @@ void count_heads(UnitCounter& unit, const ModelConfig& config, const std::string
   for (const OutputConfig& output : config.outputs) {
     if (output.is_derivative()) continue;
     const std::string head = name + "." + output.name;
+    const bool is_energy = config.is_differentiated(output);
+    unit.set_differentiated(is_energy);
     const bool pooled = config.is_pooled(output), conv = output.head == HeadKind::conv;
     for (int64_t i = 0; conv && i < output.layers; ++i) {
       count_layer(unit, config, fmt::format("{}.layers.{}", head, i), false, i + 1 == output.layers);
     }
     const int64_t inputs = pooled && config.shared_layers > 0 ? config.shared_width : config.width;
     count_dense(unit, head + ".dense", pooled ? Rows::graphs : Rows::atoms, inputs, conv ? 0 : output.layers,
-                output.width, output.head_columns(), config.activation);
+                output.width, output.head_columns(), is_energy);
   }
 }
 

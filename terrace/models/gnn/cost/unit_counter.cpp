@@ -12,8 +12,9 @@ using schedule::LinearLayer;
 
 }  // namespace
 
-UnitCounter::UnitCounter(schedule::UnitRow& row, const schedule::UnitTableOptions& options, bool differentiated)
-    : row_(row), options_(options), differentiated_(differentiated) {
+UnitCounter::UnitCounter(schedule::UnitRow& row, const schedule::UnitTableOptions& options, bool differentiated,
+                         bool first)
+    : row_(row), options_(options), differentiated_(differentiated), first_(first) {
   row.shares_graph = differentiated;
 }
 
@@ -52,10 +53,10 @@ void UnitCounter::pass(std::string_view name, double bytes, int64_t kernels) {
   row_.operations.input_gradient.push_back(schedule::memory_pass(name, (differentiated_ ? 2 : 1) * bytes, kernels));
 }
 
-// Of y = x W: the derivative of an energy multiplies the gradient of y by W in the forward already, and its own
-// backward has a product for the gradient of that gradient and one for W.
-void UnitCounter::linear(const std::string& name, Rows rows, int64_t inputs, int64_t outputs, bool bias,
-                         bool has_input_gradient) {
+// Of y = x W: where x depends on the vectors, the derivative of the energy multiplies the gradient of y by W in the
+// forward already, and the backward of that product has one for the gradient of that gradient and one for W.
+void UnitCounter::linear(const std::string& name, Rows rows, int64_t inputs, int64_t outputs, bool bias, Input input,
+                         bool is_energy) {
   parameter(name + ".weight", {outputs, inputs});
   if (bias) parameter(name + ".bias", {outputs});
   const LinearLayer layer{.name = "linear",
@@ -65,20 +66,26 @@ void UnitCounter::linear(const std::string& name, Rows rows, int64_t inputs, int
                           .bias = bias,
                           .element_bytes = options_.element_bytes,
                           .gradient_bytes = options_.gradient_bytes};
-  const bool twice = differentiated_ && has_input_gradient;
-  const double flops = 2.0 * static_cast<double>(layer.rows) * static_cast<double>(inputs * outputs);
-  row_.forward_flops += (twice ? 2 : 1) * flops;
-  if (has_input_gradient) row_.input_gradient_flops += (twice ? 2 : 1) * flops;
-  row_.weight_gradient_flops += (twice ? 2 : 1) * flops;
-  row_.counted_flops = row_.forward_flops + row_.input_gradient_flops + row_.weight_gradient_flops;
-  for (int time = 0; time < (twice ? 2 : 1); ++time) {
-    row_.operations.forward.push_back(time == 0 ? forward_product(layer) : input_gradient_product(layer));
-    if (has_input_gradient) {
-      row_.operations.input_gradient.push_back(time == 0 ? input_gradient_product(layer) : forward_product(layer));
-    }
-    row_.operations.weight_gradient.push_back(weight_gradient_product(layer));
+  const bool sees_vectors = input == Input::both || input == Input::vectors || (input == Input::states && !first_);
+  const bool sees_parameters = input == Input::both || input == Input::states;
+  const bool twice = differentiated_ && sees_vectors;
+  const auto add = [&](std::vector<schedule::Operation>& list, double& flops, const schedule::Operation& product) {
+    list.push_back(product);
+    flops += product.flops();
+  };
+  schedule::Operations& operations = row_.operations;
+  add(operations.forward, row_.forward_flops, forward_product(layer));
+  add(operations.weight_gradient, row_.weight_gradient_flops, weight_gradient_product(layer));
+  if (sees_parameters || (row_.shares_graph && sees_vectors)) {
+    add(operations.input_gradient, row_.input_gradient_flops, input_gradient_product(layer));
   }
-  if (bias) row_.operations.weight_gradient.push_back(bias_gradient_sums(layer, layer.rows));
+  if (twice) {
+    add(operations.forward, row_.forward_flops, input_gradient_product(layer));
+    add(operations.weight_gradient, row_.weight_gradient_flops, weight_gradient_product(layer));
+    if (!is_energy) add(operations.input_gradient, row_.input_gradient_flops, forward_product(layer));
+  }
+  row_.counted_flops = row_.forward_flops + row_.input_gradient_flops + row_.weight_gradient_flops;
+  if (bias) operations.weight_gradient.push_back(bias_gradient_sums(layer, layer.rows));
   keep(rows, inputs);
 }
 

@@ -14,17 +14,28 @@ namespace terrace::models::gnn {
 // How many rows a tensor has in a micro-batch.
 enum class Rows { graphs, atoms, edges, components };  // components: three for each atom
 
+// What the input of a linear layer depends on, which decides about its gradient.
+enum class Input {
+  data,     // on nothing that has a gradient
+  vectors,  // on the vectors of edges, which have one where forces or stress are computed
+  states,   // on parameters, and behind the first layer on the vectors
+  both,     // on both
+};
+
 class UnitCounter {
  public:
   // With `differentiated`, forces or stress are computed: the derivative of the energy is part of the forward, and the
-  // backward differentiates both.
-  UnitCounter(schedule::UnitRow& row, const schedule::UnitTableOptions& options, bool differentiated);
+  // backward differentiates both. `first`: of units whose states do not depend on the vectors.
+  UnitCounter(schedule::UnitRow& row, const schedule::UnitTableOptions& options, bool differentiated, bool first);
+
+  // For what comes next: whether the energy that is differentiated depends on it.
+  void set_differentiated(bool differentiated) { differentiated_ = differentiated; }
 
   void parameter(const std::string& name, std::vector<int64_t> shape);
-  // Parameters NAME.weight and NAME.bias, and the three products. The input's gradient is not computed where it
-  // depends on neither parameters nor the vectors of edges.
+  // Parameters NAME.weight and NAME.bias, and the products. `is_energy`: what it gives is summed to the energy, whose
+  // gradient is 1.
   void linear(const std::string& name, Rows rows, int64_t inputs, int64_t outputs, bool bias = true,
-              bool has_input_gradient = true);
+              Input input = Input::both, bool is_energy = false);
   // An operation for each element that reads `read` and writes `written` tensors [rows, columns], whose backward reads
   // the `kept` ones.
   void elements(std::string_view name, Rows rows, int64_t columns, int64_t read, int64_t written, int64_t kept);
@@ -41,7 +52,7 @@ class UnitCounter {
 
   schedule::UnitRow& row_;
   const schedule::UnitTableOptions& options_;
-  bool differentiated_;
+  bool differentiated_, first_;
 };
 
 }  // namespace terrace::models::gnn

@@ -42,16 +42,16 @@ std::vector<std::string> tensors_of_head(const ModelConfig& config) {
 UnitRow embedding_row(const ModelConfig& config, const schedule::UnitTableOptions& options) {
   UnitRow row{.name = "embedding", .batch_tensors = topology};
   row.batch_tensors.emplace_back("species");
-  UnitCounter unit(row, options, config.has_derivatives());
+  UnitCounter unit(row, options, config.has_derivatives(), true);
   unit.parameter("embedding.elements.weight", {element_rows, config.width});
   unit.gather(Rows::atoms, config.width);
   if (!config.atom_features.empty()) {
     row.batch_tensors.emplace_back("atom_features");
-    unit.linear("embedding.atom_features", Rows::atoms, config.num_atom_features(), config.width, false, false);
+    unit.linear("embedding.atom_features", Rows::atoms, config.num_atom_features(), config.width, false, Input::data);
   }
   if (!config.charge.empty()) {
     row.batch_tensors.emplace_back("charges");
-    unit.linear("embedding.charge", Rows::atoms, 1, config.width, false, false);
+    unit.linear("embedding.charge", Rows::atoms, 1, config.width, false, Input::data);
   }
   unit.output(Rows::atoms, config.width);
   return row;
@@ -76,7 +76,7 @@ schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTa
   schedule::UnitTable table = {embedding_row(config, options)};
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     UnitRow row{.name = fmt::format("layers.{}", layer), .layer = layer, .batch_tensors = tensors_of_layers(config)};
-    UnitCounter unit(row, options, differentiated);
+    UnitCounter unit(row, options, differentiated, layer == 0);
     count_geometry(unit, config);
     count_layer(unit, config, row.name, layer == 0, config.is_last(layer));
     count_outputs(unit, config, config.is_last(layer));
@@ -84,7 +84,7 @@ schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTa
     table.push_back(std::move(row));
   }
   UnitRow row{.name = "head", .batch_tensors = tensors_of_head(config)};
-  UnitCounter unit(row, options, differentiated);
+  UnitCounter unit(row, options, differentiated, false);
   if (config.has_conv_heads()) count_geometry(unit, config);
   if (config.has_pooled_heads()) unit.segment_sum(Rows::atoms, config.width);
   for (int64_t branch = 0; branch < config.head_copies(); ++branch) {

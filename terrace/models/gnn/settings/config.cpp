@@ -61,10 +61,13 @@ bool ModelConfig::has_conv_heads() const {
   return std::ranges::any_of(outputs, [](const OutputConfig& output) { return output.head == HeadKind::conv; });
 }
 
+bool ModelConfig::is_differentiated(const OutputConfig& output) const {
+  return std::ranges::find(outputs, output.name, &OutputConfig::derivative_of) != outputs.end();
+}
+
 HeadKind ModelConfig::head_of(const OutputConfig& output) const {
   if (output.head != HeadKind::automatic) return output.head;
-  return std::ranges::find(outputs, output.name, &OutputConfig::derivative_of) == outputs.end() ? HeadKind::dense
-                                                                                                : HeadKind::atomwise;
+  return is_differentiated(output) ? HeadKind::atomwise : HeadKind::dense;
 }
 
 bool ModelConfig::is_pooled(const OutputConfig& output) const {

@@ -92,6 +92,8 @@ struct ModelConfig {
   bool reads_edge_features() const;
   // Columns of an edge's features for such layers.
   int64_t edge_columns() const;
+  // Whether another output is the derivative of this one.
+  bool is_differentiated(const OutputConfig& output) const;
   bool has_conv_heads() const;
   // The head of an output; of `automatic` the one that is derived.
   HeadKind head_of(const OutputConfig& output) const;
