@@ -147,7 +147,7 @@ void score_checkpoint(ScoreArguments& arguments) {
   if (scoring) scoring->report();
 }
 
-// The starts of the file for which some lead lies in the split. Throws UserError where there are none.
+// The starts of the file from which some time of the split is predicted. Throws UserError where there are none.
 std::vector<size_t> scored_starts(const data::MatchedForecasts& matched, const data::ForecastContents& contents,
                                   const data::ForecastScorer& scorer, const std::string& prefix) {
   std::vector<size_t> places;
@@ -162,14 +162,13 @@ std::vector<size_t> scored_starts(const data::MatchedForecasts& matched, const d
   if (places.empty()) {
     const auto [first, last] = std::ranges::minmax(contents.starts);
     throw UserError::of(
-        "none of the {} of {}, from {} to {}, lies in the {} part of {} with the time that it predicts; choose another "
-        "--split or --data",
+        "none of the {} of {}, from {} to {}, predicts a time of the {} part of {}; choose another --split or --data",
         counted(contents.starts.size(), "start"), contents.path.string(), data::text_of(contents.calendar, first),
         data::text_of(contents.calendar, last), split, prefix);
   }
   if (places.size() < contents.starts.size()) {
-    log_info("{} of {} are left out: they or the times that they predict are not in the {} part of {}",
-             contents.starts.size() - places.size(), counted(contents.starts.size(), "start"), split, prefix);
+    log_info("{} of {} are left out: they predict no time of the {} part of {}", contents.starts.size() - places.size(),
+             counted(contents.starts.size(), "start"), split, prefix);
   }
   return places;
 }
@@ -221,7 +220,7 @@ void add_score_command(CLI::App& app) {
       ->required();
   command->add_option("--data", arguments->request.fields,
                       "Prefix of prepared fields; if not given, those of the checkpoint's run");
-  command->add_option("--split", arguments->split, "The part of the times in which starts and predicted times lie")
+  command->add_option("--split", arguments->split, "The part of the times in which predicted times lie")
       ->check(CLI::IsMember({"train", "validation", "test"}))
       ->capture_default_str();
   add_lead_options(*command, arguments->times);

@@ -1,8 +1,10 @@
-// Fills micro-batches from the largest sample to the smallest, and deals them to the ranks.
+// Fills micro-batches from the largest sample to the smallest and deals them to the ranks, or the other way around.
 #include "terrace/data/divided_samples.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <queue>
 #include <set>
 #include <tuple>
 
@@ -125,6 +127,53 @@ DividedSamples dealt(std::vector<FilledBatch> batches, int64_t ranks) {
   return divided;
 }
 
+// What a bin holds: its cost, then its number of samples, then its place, by which the next sample's bin is chosen.
+using Bin = std::tuple<double, int64_t, size_t>;
+
+// The samples of each bin: from the most expensive to the cheapest, each goes to the least bin.
+std::vector<std::vector<int64_t>> dealt_by_cost(std::span<const int64_t> samples, std::span<const double> costs,
+                                                size_t bins) {
+  std::vector<int64_t> order(samples.begin(), samples.end());
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](int64_t one) { return costs[static_cast<size_t>(one)]; });
+  std::priority_queue<Bin, std::vector<Bin>, std::greater<>> least;
+  for (size_t bin = 0; bin < bins; ++bin) least.emplace(0.0, 0, bin);
+  std::vector<std::vector<int64_t>> held(bins);
+  for (const int64_t sample : order) {
+    const auto [cost, count, bin] = least.top();
+    least.pop();
+    held[bin].push_back(sample);
+    least.emplace(cost + costs[static_cast<size_t>(sample)], count + 1, bin);
+  }
+  return held;
+}
+
+// The micro-batches of a rank's samples under the budget, at least `number`.
+std::vector<std::vector<int64_t>> filled(const SizesOfSamples& sizes, const Sizes& budget,
+                                         const std::vector<int64_t>& own, int64_t number) {
+  SizesOfSamples own_sizes;
+  for (const auto& [name, limit] : budget) {
+    std::vector<int64_t>& list = own_sizes[name];
+    for (const int64_t sample : own) list.push_back(sizes.find(name)->second[static_cast<size_t>(sample)]);
+  }
+  const Filling filling(own_sizes, budget);
+  std::vector<std::vector<int64_t>> batches;
+  for (FilledBatch& batch : filling.fill(std::max(number, filling.fewest()))) {
+    for (int64_t& sample : batch.samples) sample = own[static_cast<size_t>(sample)];
+    batches.push_back(std::move(batch.samples));
+  }
+  return batches;
+}
+
+// The most expensive micro-batch first.
+void sort_by_cost(std::vector<std::vector<int64_t>>& batches, std::span<const double> costs) {
+  for (std::vector<int64_t>& batch : batches) std::ranges::sort(batch);
+  std::ranges::stable_sort(batches, std::ranges::greater{}, [&](const std::vector<int64_t>& batch) {
+    double sum = 0;
+    for (const int64_t sample : batch) sum += costs[static_cast<size_t>(sample)];
+    return sum;
+  });
+}
+
 // The samples [begin, end).
 std::vector<int64_t> consecutive(int64_t begin, int64_t end) {
   std::vector<int64_t> samples(static_cast<size_t>(std::max<int64_t>(0, end - begin)));
@@ -174,8 +223,47 @@ DividedSamples divide(const SizesOfSamples& sizes, const Sizes& budget, int64_t 
   }
 }
 
+std::vector<double> costs_of(const SizesOfSamples& sizes, const SampleCost& cost) {
+  std::vector<double> costs(static_cast<size_t>(number_of_samples(sizes)), cost.sample);
+  for (const auto& [name, of_one] : cost.of_sizes) {
+    const auto found = sizes.find(name);
+    TERRACE_CHECK(found != sizes.end(), "the samples have no {}, of which their cost depends", name);
+    for (size_t i = 0; i < costs.size(); ++i) costs[i] += of_one * static_cast<double>(found->second[i]);
+  }
+  return costs;
+}
+
+DividedSamples divide_by_cost(const SizesOfSamples& sizes, const SampleCost& cost, const MicroBatchLimit& limit,
+                              int64_t ranks) {
+  const std::vector<double> costs = costs_of(sizes, cost);
+  const auto samples = std::ssize(costs);
+  const std::vector<std::vector<int64_t>> of_ranks =
+      dealt_by_cost(consecutive(0, samples), costs, static_cast<size_t>(ranks));
+  DividedSamples divided(of_ranks.size());
+  int64_t number = limit.budget.empty() ? std::max<int64_t>(1, parts_of(parts_of(samples, ranks), limit.samples)) : 1;
+  if (limit.budget.empty()) {
+    for (size_t rank = 0; rank < divided.size(); ++rank) {
+      divided[rank] = dealt_by_cost(of_ranks[rank], costs, static_cast<size_t>(number));
+    }
+  }
+  // A rank may need more micro-batches than the others; then all are filled again.
+  for (size_t rank = 0, right = 0; !limit.budget.empty() && right < divided.size();
+       rank = (rank + 1) % divided.size()) {
+    divided[rank] = filled(sizes, limit.budget, of_ranks[rank], number);
+    right = std::ssize(divided[rank]) == number ? right + 1 : 1;
+    number = std::ssize(divided[rank]);
+  }
+  for (std::vector<std::vector<int64_t>>& own : divided) sort_by_cost(own, costs);
+  return divided;
+}
+
 std::vector<std::vector<int64_t>> own_samples(const StepShare& share,
-                                              const std::function<SizesOfSamples()>& sizes_of_step) {
+                                              const std::function<SizesOfSamples()>& sizes_of_step,
+                                              const std::optional<SampleCost>& cost) {
+  if (cost) {
+    const MicroBatchLimit limit{.samples = share.micro_batch, .budget = share.budget};
+    return divide_by_cost(sizes_of_step(), *cost, limit, share.ranks).at(static_cast<size_t>(share.rank));
+  }
   if (!share.budget.empty()) {
     return divide(sizes_of_step(), share.budget, share.ranks).at(static_cast<size_t>(share.rank));
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,6 +27,16 @@ Sizes sum_of(const SizesOfSamples& sizes, std::span<const int64_t> samples);
 // source calls it with all its samples when it is opened, training and held-out ones.
 void check_budget(const SizesOfSamples& sizes, const Sizes& budget, const std::string& data);
 
+// The predicted time of a sample in any unit: a number for itself, and one for each unit of its sizes. None is
+// negative.
+struct SampleCost {
+  double sample = 1;
+  std::map<std::string, double, std::less<>> of_sizes = {};
+};
+
+// Of each sample; `sizes` has the names of the cost.
+std::vector<double> costs_of(const SizesOfSamples& sizes, const SampleCost& cost);
+
 // The places of the samples of each micro-batch, ascending: [ranks][micro-batches][samples].
 using DividedSamples = std::vector<std::vector<std::vector<int64_t>>>;
 
@@ -35,11 +46,28 @@ using DividedSamples = std::vector<std::vector<std::vector<int64_t>>>;
 // work. `sizes` has every name of the budget, and no sample exceeds it. The result depends on the arguments only.
 DividedSamples divide(const SizesOfSamples& sizes, const Sizes& budget, int64_t ranks);
 
-// The places, counted from the first sample of the step, of the samples in each micro-batch of one rank. Without a
-// budget each rank has consecutive samples, whose numbers differ by at most one between ranks, and `sizes_of_step` is
-// not called.
+// What a micro-batch holds: with a budget what fits it, else `samples`.
+struct MicroBatchLimit {
+  int64_t samples = 1;
+  Sizes budget = {};
+};
+
+// First among ranks: from the most expensive sample to the cheapest, each goes to the rank with the least cost so far
+// (ties: with the fewest samples, then the first); Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl.
+// Math. 17 (1969), shows that the greatest cost of a rank is at most 4/3 of the best division's. Then on each rank into
+// micro-batches, of the same number on all ranks: with a budget, the fewest that hold the samples of every rank;
+// without, as many as hold `samples` each if all ranks had equally many. Samples then are dealt to them by cost in the
+// same way, so that one of cheap samples has more of them. The micro-batches of a rank are in descending order of cost,
+// so that those of one place take nearly equal time. The result depends on the arguments only.
+DividedSamples divide_by_cost(const SizesOfSamples& sizes, const SampleCost& cost, const MicroBatchLimit& limit,
+                              int64_t ranks);
+
+// The places, counted from the first sample of the step, of the samples in each micro-batch of one rank: by the cost
+// where there is one, else by the budget. With neither each rank has consecutive samples, whose numbers differ by at
+// most one between ranks, and `sizes_of_step` is not called.
 std::vector<std::vector<int64_t>> own_samples(const StepShare& share,
-                                              const std::function<SizesOfSamples()>& sizes_of_step);
+                                              const std::function<SizesOfSamples()>& sizes_of_step,
+                                              const std::optional<SampleCost>& cost = std::nullopt);
 
 // The same for the rounds of an evaluation. It keeps the last division, since every round asks for it; several threads
 // may call it.

@@ -48,6 +48,22 @@ struct BlockCoding {
   bool adds = false;  // decoding adds to what is there, which is fp32
 };
 
+// The edges at which sums of messages over the atoms' edges run (ops/messages.h): those of atom n have the places
+// first[n] to first[n + 1] - 1 in `order`, which is undefined where it is 0 .. E-1. By edge: the atom at its other end,
+// its pair (undefined: the edge itself), and 1 where it is the second edge of the pair (undefined: nowhere). int64 but
+// for `opposite`, which is uint8.
+struct MessageLists {
+  at::Tensor first, order, others, pairs, opposite;
+  double sign = 1;  // of directed messages
+};
+
+// The receiver and the sender of each edge [E] and the first edge of each pair [P] (undefined: all edges). Where edges
+// are mutual, a pair has a second edge with both exchanged.
+struct PairEnds {
+  at::Tensor receivers, senders, first_edges;
+  bool mutual = false;
+};
+
 struct Kernels {
   // into += from; the types may differ.
   void (*add)(const at::Tensor& into, const at::Tensor& from);
@@ -64,6 +80,18 @@ struct Kernels {
   // int64, -1 for a row without elements. A NaN counts as the extreme.
   void (*extremes_of_segments)(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
                                bool largest, const at::Tensor& found);
+
+  // The functions of ops/messages.h: x, v, a and b are [N, R, D], with R = 3 for v; w [P, D], u [P, 3].
+  void (*message_sum)(const at::Tensor& x, const at::Tensor& w, const MessageLists& lists, const at::Tensor& sums);
+  void (*message_product)(const at::Tensor& a, const at::Tensor& b, const PairEnds& ends, const at::Tensor& products);
+  void (*directed_sum)(const at::Tensor& x, const at::Tensor& w, const at::Tensor& u, const MessageLists& lists,
+                       const at::Tensor& sums);
+  void (*directed_dot)(const at::Tensor& v, const at::Tensor& w, const at::Tensor& u, const MessageLists& lists,
+                       const at::Tensor& sums);
+  void (*directed_product)(const at::Tensor& v, const at::Tensor& x, const at::Tensor& u, const PairEnds& ends,
+                           const at::Tensor& products);
+  void (*direction_product)(const at::Tensor& v, const at::Tensor& x, const at::Tensor& w, const PairEnds& ends,
+                            const at::Tensor& products);
 
   void (*norm)(const NormShape& shape, const NormForward& t);
   void (*norm_backward)(const NormShape& shape, const NormBackward& t);

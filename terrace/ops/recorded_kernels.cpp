@@ -72,6 +72,12 @@ Kernels recorded(const Kernels& kernels) {
   table.sum_segments = Recorded<device, &Kernels::sum_segments, "terrace::sum_segments", 1>::call;
   table.extremes_of_segments =
       Recorded<device, &Kernels::extremes_of_segments, "terrace::extremes_of_segments", 1>::call;
+  table.message_sum = Recorded<device, &Kernels::message_sum, "terrace::message_sum", 1>::call;
+  table.message_product = Recorded<device, &Kernels::message_product, "terrace::message_product", 1>::call;
+  table.directed_sum = Recorded<device, &Kernels::directed_sum, "terrace::directed_sum", 1>::call;
+  table.directed_dot = Recorded<device, &Kernels::directed_dot, "terrace::directed_dot", 1>::call;
+  table.directed_product = Recorded<device, &Kernels::directed_product, "terrace::directed_product", 1>::call;
+  table.direction_product = Recorded<device, &Kernels::direction_product, "terrace::direction_product", 1>::call;
   table.norm = Recorded<device, &Kernels::norm, "terrace::norm", 1>::call;
   table.norm_backward = Recorded<device, &Kernels::norm_backward, "terrace::norm_backward", 1>::call;
   table.swiglu = Recorded<device, &Kernels::swiglu, "terrace::swiglu", 1>::call;

@@ -269,7 +269,7 @@ class Scores(Forecasting):
         for run in ("run", "anomalies"):
             evaluated = json.loads(self.expect(0, self.run_here("evaluate", run, "--data", "fields", "--json")).stdout)
             scored = self.score(run)
-            self.assertEqual((scored["split"], scored["lead"], scored["leads"]["6h"]["starts"]), ("test", "6h", 39))
+            self.assertEqual((scored["split"], scored["lead"], scored["leads"]["6h"]["starts"]), ("test", "6h", 40))
             described = json.loads((self.folder / "fields.json").read_text())
             for variable in described["variables"]:
                 for figure in ("rmse", "bias"):
@@ -277,7 +277,7 @@ class Scores(Forecasting):
                     self.assertAlmostEqual(scored["variables"][variable["name"]][figure], expected, delta=2e-5 * variable["deviation"])
 
     def test_of_a_file_are_those_of_the_checkpoint_that_wrote_it(self):
-        self.forecast("test.nc", "--starts", "2001-03-11", "2001-03-20", "6h", "--lead", "12h", "--rollout", "6h")
+        self.forecast("test.nc", "--starts", "2001-03-10T12", "2001-03-20", "6h", "--lead", "12h", "--rollout", "6h")
         of_file = self.score("test.nc")
         self.assertEqual(of_file["leads"], self.score("run", "--lead", "12h", "--rollout", "6h")["leads"])
         self.assertEqual(list(of_file["leads"]), ["6h", "12h"])
@@ -286,11 +286,11 @@ class Scores(Forecasting):
 
     def test_are_written_as_csv_and_shown_in_a_table(self):
         result = self.expect(0, self.run_here("score", "run", "--csv", "scores.csv"))
-        for text in ("6h ahead, 39 starts of the test part of fields", "u [m s**-1]", "persistence", "damped"):
+        for text in ("6h ahead, 40 starts of the test part of fields", "u [m s**-1]", "persistence", "damped"):
             self.assertIn(text, result.stdout)
         header, first, second = (self.folder / "scores.csv").read_text().splitlines()
         row = dict(zip(header.split(","), first.split(","), strict=True))
-        self.assertEqual((row["lead"], row["hours"], row["starts"], row["variable"]), ("6h", "6", "39", "t_500"))
+        self.assertEqual((row["lead"], row["hours"], row["starts"], row["variable"]), ("6h", "6", "40", "t_500"))
         self.assertEqual(float(row["rmse"]), self.score("run")["variables"]["t_500"]["rmse"])
         self.assertEqual(second.split(",")[3], "u")
 
@@ -303,7 +303,7 @@ class Scores(Forecasting):
         self.forecast("march.nc", "--start", "2001-03-03T00")
         score = lambda *arguments: self.run_here("score", *arguments)
         self.expect(2, score("march.nc"), "march.nc is scored against prepared fields; name them with --data")
-        self.expect(2, score("march.nc", "--data", "fields"), "none of the 1 start of march.nc", "lies in the test part of fields")
+        self.expect(2, score("march.nc", "--data", "fields"), "none of the 1 start of march.nc", "predicts a time of the test part of fields")
         self.expect(2, score("march.nc", "--data", "fields", "--rollout", "6h"), "has forecasts already; leave it out")
         self.expect(2, score("run", "--split", "validation"), "fields has no validation part; prepare it with --validation FROM TO")
         self.expect(2, score("run", "--variables", "w"), "--variables w: the model does not predict it")

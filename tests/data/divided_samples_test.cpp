@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "terrace/base/error.h"
@@ -98,6 +101,119 @@ TEST(DividedSamples, ASampleLargerThanTheBudgetIsRefusedWithTheWayOut) {
         AllOf(HasSubstr("train.micro_batch_sizes = {\"atoms\" = 2048, \"edges\" = 1} is too small for molecules"),
               HasSubstr("2 of its samples have more than 2,048 atoms"), HasSubstr("sample 1 (counted from 0)"),
               HasSubstr("with 2,100; use micro_batch_sizes = {\"atoms\" = 2100, \"edges\" = 1} or more")));
+  }
+}
+
+// Sizes with the median, mean and largest of the 11,201 molecules of bench/data/graph_balance.cpp: atoms of a lognormal
+// distribution between 2 and 304, and the more edges an atom has, the larger the molecule.
+SizesOfSamples drawn_molecules(uint32_t seed, int64_t samples) {
+  SizesOfSamples sizes = {{"atoms", {}}, {"edges", {}}};
+  for (int64_t i = 0; i < samples; ++i) {
+    const PhiloxBlock draw = philox_at({seed, 2}, static_cast<uint64_t>(i), 0);
+    const double normal = normal_quantile((static_cast<double>(draw[0]) + 0.5) / 4294967296.0);
+    const auto atoms = static_cast<int64_t>(std::clamp(40 * std::exp(0.5 * normal), 2.0, 304.0));
+    sizes["atoms"].push_back(atoms);
+    sizes["edges"].push_back(atoms * std::min<int64_t>(atoms - 1, 14 + draw[1] % 15));
+  }
+  return sizes;
+}
+
+const SampleCost atoms_and_edges = {.sample = 0, .of_sizes = {{"atoms", 10}, {"edges", 1}}};
+
+// The mean over the greatest of the ranks' costs.
+double balance_of(const DividedSamples& divided, const std::vector<double>& costs) {
+  double sum = 0, greatest = 0;
+  for (const Batches& own : divided) {
+    double of_rank = 0;
+    for (const Batch& batch : own) {
+      for (const int64_t sample : batch) of_rank += costs[static_cast<size_t>(sample)];
+    }
+    sum += of_rank;
+    greatest = std::max(greatest, of_rank);
+  }
+  return greatest > 0 ? sum / static_cast<double>(divided.size()) / greatest : 1;
+}
+
+TEST(DividedByCost, EverySampleOnceInBudgetWithEqualMicroBatchCounts) {
+  for (const Sizes& budget : {Sizes{}, Sizes{{"atoms", 400}, {"edges", 9000}}, Sizes{{"edges", 100000}}}) {
+    for (const int64_t samples : {0, 1, 2, 7, 64, 301}) {
+      const SizesOfSamples sizes = drawn_molecules(static_cast<uint32_t>(samples), samples);
+      for (const int64_t ranks : {1, 2, 3, 4, 7}) {
+        SCOPED_TRACE(std::to_string(samples) + " samples on " + std::to_string(ranks) + " ranks");
+        const MicroBatchLimit limit{.samples = 5, .budget = budget};
+        const DividedSamples divided = divide_by_cost(sizes, atoms_and_edges, limit, ranks);
+        ASSERT_EQ(std::ssize(divided), ranks);
+        Batch all;
+        for (const Batches& own : divided) {
+          EXPECT_EQ(own.size(), divided[0].size());
+          for (const Batch& batch : own) {
+            EXPECT_TRUE(std::ranges::is_sorted(batch));
+            const Sizes sums = sum_of(sizes, batch);
+            for (const auto& [name, most] : budget) EXPECT_LE(sums.at(name), most);
+            all.insert(all.end(), batch.begin(), batch.end());
+          }
+        }
+        if (budget.empty()) {
+          EXPECT_EQ(std::ssize(divided[0]), std::max<int64_t>(1, ((samples + ranks - 1) / ranks + 4) / 5));
+        }
+        std::ranges::sort(all);
+        Batch expected(static_cast<size_t>(samples));
+        std::iota(expected.begin(), expected.end(), 0);
+        EXPECT_EQ(all, expected);
+        EXPECT_EQ(divide_by_cost(sizes, atoms_and_edges, limit, ranks), divided);
+      }
+    }
+  }
+}
+
+// Costs 8, 7, 6, 5, 4: 8 and 5 against 7 and 6, then 4 to the rank of 13 that comes first.
+TEST(DividedByCost, MatchesHandCalculation) {
+  const SizesOfSamples sizes = {{"atoms", {4, 6, 8, 5, 7}}};
+  const SampleCost cost{.sample = 0, .of_sizes = {{"atoms", 1}}};
+  EXPECT_EQ(divide_by_cost(sizes, cost, {.samples = 3}, 2), (DividedSamples{{{0, 2, 3}}, {{1, 4}}}));
+  // Two micro-batches a rank: of 8, 5 and 4 the cheap ones together, and the expensive one first where costs differ.
+  EXPECT_EQ(divide_by_cost(sizes, cost, {.samples = 2}, 2), (DividedSamples{{{0, 3}, {2}}, {{4}, {1}}}));
+  // At most 8 atoms: 8, 5 and 4 need three, so 7 and 6 have an empty one.
+  EXPECT_EQ(divide_by_cost(sizes, cost, {.budget = {{"atoms", 8}}}, 2),
+            (DividedSamples{{{2}, {3}, {0}}, {{4}, {1}, {}}}));
+}
+
+TEST(DividedByCost, SamplesWithoutCostAreDealtByTheirNumber) {
+  const SampleCost cost{.sample = 0, .of_sizes = {{"atoms", 1}}};
+  const DividedSamples divided = divide_by_cost({{"atoms", Batch(12, 0)}}, cost, {.samples = 2}, 3);
+  for (const Batches& own : divided) {
+    ASSERT_EQ(own.size(), 2u);
+    for (const Batch& batch : own) EXPECT_EQ(batch.size(), 2u);
+  }
+}
+
+TEST(DividedByCost, RanksHaveNearlyEqualCost) {
+  for (const auto& [ranks, samples, least] : {std::tuple{8, 8 * 32, 0.99}, {64, 64 * 8, 0.98}}) {
+    double sum = 0;
+    constexpr int steps = 40;
+    for (uint32_t step = 0; step < steps; ++step) {
+      const SizesOfSamples sizes = drawn_molecules(step, samples);
+      const std::vector<double> costs = costs_of(sizes, atoms_and_edges);
+      sum += balance_of(divide_by_cost(sizes, atoms_and_edges, {.samples = samples}, ranks), costs);
+      const MicroBatchLimit limit{.budget = {{"atoms", 1000}, {"edges", 30000}}};
+      const DividedSamples under_budget = divide_by_cost(sizes, atoms_and_edges, limit, ranks);
+      EXPECT_EQ(balance_of(under_budget, costs),
+                balance_of(divide_by_cost(sizes, atoms_and_edges, {.samples = samples}, ranks), costs));
+    }
+    EXPECT_GE(sum / steps, least) << ranks << " ranks";
+  }
+}
+
+TEST(OwnSamples, EqualTheDivisionByCost) {
+  const SizesOfSamples sizes = drawn_molecules(5, 40);
+  for (const Sizes& budget : {Sizes{}, Sizes{{"atoms", 400}}}) {
+    const DividedSamples divided = divide_by_cost(sizes, atoms_and_edges, {.samples = 3, .budget = budget}, 2);
+    for (const int64_t rank : {0, 1}) {
+      const StepShare share{.samples = 40, .rank = rank, .ranks = 2, .micro_batch = 3, .budget = budget};
+      EXPECT_EQ(own_samples(
+                    share, [&] { return sizes; }, atoms_and_edges),
+                divided.at(static_cast<size_t>(rank)));
+    }
   }
 }
 

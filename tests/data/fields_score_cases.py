@@ -90,7 +90,8 @@ def score(prefix, path, split, step_hours):
     leads = {}
     for column, hours in enumerate(made.prediction_timedelta.values):
         lead = int(round(hours / step_hours))
-        inside = (starts >= truth.split["first_time"]) & (starts + lead < truth.split["end_time"])
+        targets = starts + lead
+        inside = (starts >= 0) & (targets >= truth.split["first_time"]) & (targets < truth.split["end_time"])
         variables = {}
         for variable, name in enumerate(truth.names):
             field = field_of(made, name).transpose("time", "prediction_timedelta", "latitude", "longitude")

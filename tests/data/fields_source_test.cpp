@@ -144,19 +144,17 @@ TEST_F(FieldSamples, AllTimesOfATrainingSampleAreTrainingTimes) {
 
 TEST_F(FieldSamples, HeldOutSamplesAreThoseOfTheirSplit) {
   const FieldsSource source = this->source();
-  // Of 20 times the first 2 lack inputs; 17 starts have 6 hours and 14 have 24.
-  EXPECT_EQ(source.held_out_pairs(), 17u + 14u);
+  // All 20 times are predicted, 6 hours and 24 hours ahead; inputs lie before the part where they must.
+  ASSERT_EQ(source.held_out_pairs(), 20u + 20u);
   for (uint64_t number = 0; number < source.held_out_pairs(); ++number) {
-    const FieldPair pair = source.held_out_pair(number);
-    EXPECT_GE(pair.start, 62);
-    EXPECT_LT(pair.target, 80);
-    EXPECT_EQ(pair.target - pair.start, number < 17 ? 1 : 4);
+    const int64_t target = 60 + static_cast<int64_t>(number % 20);
+    EXPECT_EQ(source.held_out_pair(number), (FieldPair{target - (number < 20 ? 1 : 4), target}));
   }
   const std::vector<HeldOut> some = source.held_out(4);
   ASSERT_EQ(some.size(), 1u);
   EXPECT_EQ(some[0].dataset, config_.fields);
-  EXPECT_THAT(some[0].samples, ElementsAre(0, 7, 15, 23));
-  EXPECT_EQ(source.held_out(1000)[0].samples.size(), 31u);
+  EXPECT_THAT(some[0].samples, ElementsAre(0, 10, 20, 30));
+  EXPECT_EQ(source.held_out(1000)[0].samples.size(), 40u);
   // Three ranks of two samples: the last one of the only round has none left.
   std::vector<int64_t> seen;
   for (int64_t rank = 0; rank < 3; ++rank) {
@@ -166,7 +164,7 @@ TEST_F(FieldSamples, HeldOutSamplesAreThoseOfTheirSplit) {
     EXPECT_EQ(batch.counts[0], rank < 2 ? 24 : 0);
     EXPECT_EQ(batch.tensors.at("inputs").sizes[0], rank < 2 ? 2 : 0);
   }
-  EXPECT_THAT(seen, ElementsAre(0, 7, 15, 23));
+  EXPECT_THAT(seen, ElementsAre(0, 10, 20, 30));
 }
 
 TEST_F(FieldSamples, RanksShareAStepAndEveryStepIsWhereItWas) {
@@ -210,10 +208,13 @@ TEST_F(FieldSamples, RefusesMisfitsByName) {
   EXPECT_THAT(problem(), HasSubstr("the model has a grid of 32 x 0 places"));
   request_.latitudes = 0;
   EXPECT_EQ(problems_with_fields(config_, request_, true), std::vector<std::string>{});
-  config_.leads = {10 * 86400};
+  prepare_fields({folder_ / "in.nc"}, folder_ / "all");
+  config_.fields = folder_ / "all";
   EXPECT_EQ(problems_with_fields(config_, request_), std::vector<std::string>{});
-  EXPECT_THAT(problems_with_fields(config_, request_, true),
-              ElementsAre(HasSubstr("the validation part of " + config_.fields + " has no start")));
+  EXPECT_THAT(
+      problems_with_fields(config_, request_, true),
+      ElementsAre(HasSubstr("the validation part of " + config_.fields + " has no time that can be predicted")));
+  config_.fields = folder_ / "p";
   config_.leads = {20 * 86400};
   EXPECT_THAT(problems_with_fields(config_, request_),
               ElementsAre(HasSubstr("the training part of " + config_.fields + " has 60 times, too few")));

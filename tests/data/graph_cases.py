@@ -51,6 +51,32 @@ def set_of_ours(edges, atoms, cutoff):
     return as_set(i, j, shifts, numpy.linalg.norm(vectors, axis=1), cutoff)
 
 
+def written_structures(folder):
+    """The structures and cutoffs of a file that is laid out as write_structures() does it."""
+    lines = iter(open(folder + "/structures.txt"))
+    for line in lines:
+        count, cutoff = line.split()
+        cell = numpy.array(next(lines).split(), float).reshape(3, 3)
+        pbc = numpy.array(next(lines).split(), int).astype(bool)
+        positions = numpy.array(next(lines).split(), float).reshape(int(count), 3)
+        yield ase.Atoms(numbers=numpy.ones(int(count)), positions=positions, cell=cell, pbc=pbc), float(cutoff)
+
+
+def compare_molecules(folder):
+    import vesin
+
+    lines = iter(open(folder + "/edges.txt"))
+    count = edge_count = 0
+    for atoms, cutoff in written_structures(folder):
+        edges = numpy.array([next(lines).split() for _ in range(int(next(lines)))], int).reshape(-1, 5)
+        search = vesin.NeighborList(cutoff=cutoff, full_list=True)
+        of_vesin = search.compute(atoms.positions, atoms.cell.array, atoms.pbc, "ijSd")
+        assert set_of_ours(edges, atoms, cutoff) == as_set(*of_vesin, cutoff), (count, atoms, cutoff)
+        count += 1
+        edge_count += len(edges)
+    print(f"{count} molecules with {edge_count} equal edges")
+
+
 def compare_edges(folder):
     import vesin  # takes seconds, and only this case needs it
 
@@ -175,6 +201,57 @@ def compare_dataset(folder, page):
         assert (graph["spin"].ravel() == atoms.arrays["spin"]).all()
         assert graph["weight"] == atoms.info["weight"] and (graph["vector"] == atoms.info["vector"]).all()
     print(len(graphs), "frames are the same")
+
+
+def point_sets():
+    """6,000 graphs, more than are parsed at once: k has 3 + k % 5 nodes on a line along x with steps k + 1, each with an edge to the next."""
+    numbers_of_graphs = numpy.arange(6000)
+    nodes = 3 + numbers_of_graphs % 5
+    edges = nodes - 1
+    numbers = numpy.concatenate([numpy.arange(count) for count in nodes])
+    senders = numpy.concatenate([numpy.arange(count) for count in edges])
+    positions = numpy.zeros((len(numbers), 3))
+    positions[:, 0] = numbers * (1 + numpy.repeat(numbers_of_graphs, nodes))
+    return {"positions": positions, "edges": numpy.stack([senders, senders + 1], 1).astype(numpy.int32),
+            "first_node": numpy.concatenate([[0], numpy.cumsum(nodes)]), "first_edge": numpy.concatenate([[0], numpy.cumsum(edges)]),
+            "node/load": numbers.astype(numpy.uint8), "edge/kind": numpy.ones(len(senders), numpy.int16),
+            "graph/energy": numpy.stack([numbers_of_graphs / 10, numbers_of_graphs % 2], 1)}
+
+
+def write_hdf5(path, arrays):
+    import netCDF4
+
+    with netCDF4.Dataset(path, "w") as file:
+        for name, array in arrays.items():
+            dimensions = [name.replace("/", "_") + f"_{axis}" for axis in range(array.ndim)]
+            for dimension, size in zip(dimensions, array.shape):
+                file.createDimension(dimension, size)
+            file.createVariable(name, array.dtype, dimensions)[:] = array
+
+
+def write_point_sets(folder):
+    arrays = point_sets()
+    numpy.savez(folder + "/stored.npz", **arrays)
+    numpy.savez_compressed(folder + "/packed.npz", **arrays)
+    write_hdf5(folder + "/sets.h5", arrays)
+    numpy.savez(folder + "/texts.npz", **arrays, names=numpy.array(["one"]))
+    two = {"positions": numpy.zeros((6, 3)), "edges": numpy.array([[0, 1], [3, 0], [1, 2]]), "first_node": numpy.array([0, 3, 6]),
+           "first_edge": numpy.array([0, 1, 3])}
+    numpy.savez(folder + "/edge.npz", **two)
+    numpy.savez(folder + "/nan.npz", positions=numpy.zeros((2, 3)), **{"node/load": numpy.array([1, numpy.nan])})
+
+
+def compare_point_sets(folder, page):
+    """What the page's function reads of the dataset that was prepared of them."""
+    graphs, arrays = documented_reader(page)(folder + "/p"), point_sets()
+    for k, graph in enumerate(graphs):
+        nodes, edges = (slice(*arrays[name][k:k + 2]) for name in ("first_node", "first_edge"))
+        assert (graph["positions"] == arrays["positions"][nodes]).all()
+        assert (numpy.stack([graph["senders"], graph["receivers"]], 1) == arrays["edges"][edges]).all()
+        assert (graph["load"].ravel() == arrays["node/load"][nodes]).all()
+        assert (graph["kind"].ravel() == arrays["edge/kind"][edges]).all()
+        assert (graph["energy"] == arrays["graph/energy"][k]).all()
+    print(len(graphs), "graphs are the same")
 
 
 if __name__ == "__main__":

@@ -20,13 +20,17 @@ inline std::string run_graph_cases(const TemporaryFolder& folder, const std::vec
       folder, "import runpy, sys\nsys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')\n", all);
 }
 
-// The folder of the 510 crystals, which is fetched once; "" where it cannot be.
-inline std::string fetched_crystals() {
-  const std::filesystem::path path = tests::source_dir() / ".deps/crystals";
+// What a tool of tools/ fetches from a Debian package, which is done once; "" where it cannot be.
+inline std::string fetched_graphs(const std::string& tool, const std::string& name) {
+  const std::filesystem::path path = tests::source_dir() / ".deps" / name;
   if (std::filesystem::exists(path)) return path.string();
-  const std::string command = (tests::source_dir() / "tools/crystals").string() + " '" + path.string() + "' >/dev/null";
+  const std::string command = (tests::source_dir() / "tools" / tool).string() + " '" + path.string() + "' >/dev/null";
   return std::system(command.c_str()) == 0 ? path.string() : "";
 }
+
+// The folder of the 510 crystals, and the file of the 11,204 molecules.
+inline std::string fetched_crystals() { return fetched_graphs("crystals", "crystals"); }
+inline std::string fetched_molecules() { return fetched_graphs("molecules", "molecules.xyz"); }
 
 using GraphFlags = std::map<std::string, std::vector<std::string>>;
 

@@ -1,15 +1,19 @@
 // Neighbour lists are those of the definition, for every periodicity, and those of ASE and vesin for real structures.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <random>
 #include <set>
 #include <tuple>
 
+#include "terrace/data/graphs/extended_xyz.h"
 #include "terrace/data/graphs/neighbours.h"
-#include "tests/data/test_corpus.h"
+#include "tests/data/graph_files.h"
 
 namespace terrace::data {
 namespace {
@@ -172,13 +176,8 @@ TEST(Neighbours, AreRefusedForImpossibleCellsCutoffsAndPositions) {
               HasSubstr("a cutoff of at most 1"));
 }
 
-// Python writes structures with their cells, and compares the sets (i, j, S) with those of ASE and vesin.
-TEST(Neighbours, AreThoseOfAseAndVesinForMoleculesCrystalsAndSurfaces) {
-  const TemporaryFolder folder;
-  const std::string cases = tests::source_dir().string() + "/tests/data/graph_cases.py";
-  const std::string run =
-      "import runpy, sys\nsys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')\n";
-  ASSERT_EQ(run_python(folder, run, {cases, "write_structures", folder.path().string()}), "");
+// Writes the edges of the structures in structures.txt to edges.txt.
+void write_edges(const TemporaryFolder& folder) {
   std::ifstream structures(folder / "structures.txt");
   std::ofstream edges(folder / "edges.txt");
   size_t atoms = 0;
@@ -195,9 +194,40 @@ TEST(Neighbours, AreThoseOfAseAndVesinForMoleculesCrystalsAndSurfaces) {
       edges << i << " " << j << " " << shift[0] << " " << shift[1] << " " << shift[2] << "\n";
     }
   }
-  edges.close();
-  EXPECT_THAT(run_python(folder, run, {cases, "compare_edges", folder.path().string()}),
+}
+
+// Python writes structures with their cells, and compares the sets (i, j, S) with those of ASE and vesin.
+TEST(Neighbours, AreThoseOfAseAndVesinForMoleculesCrystalsAndSurfaces) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_graph_cases(folder, {"write_structures", folder.path().string()}), "");
+  write_edges(folder);
+  EXPECT_THAT(run_graph_cases(folder, {"compare_edges", folder.path().string()}),
               HasSubstr("structures with equal edges"));
+}
+
+// 1,000 of them where TERRACE_ALL_MOLECULES is set, as the test house.molecules does; else 50.
+TEST(MoleculesAgainstVesin, NeighboursAreThoseOfVesin) {
+  const std::string molecules = fetched_molecules();
+  if (molecules.empty()) GTEST_SKIP() << "the package with the molecules cannot be fetched";
+  const TemporaryFolder folder;
+  std::ofstream output(folder / "structures.txt");
+  const int64_t compared = std::getenv("TERRACE_ALL_MOLECULES") == nullptr ? 50 : 1000;
+  int64_t count = 0, written = 0;
+  const std::string text = read_text(molecules);
+  for (std::string_view rest = text; const size_t bytes = frame_bytes(rest, true); ++count) {
+    if (count % (11'000 / compared) == 0 && written < compared) {
+      const Structure molecule = parse_extended_xyz(rest.substr(0, bytes));
+      output << fmt::format("{} 5\n0 0 0 0 0 0 0 0 0\n0 0 0\n{}\n", molecule.atoms(),
+                            fmt::join(molecule.positions, " "));
+      ++written;
+    }
+    rest.remove_prefix(bytes);
+  }
+  output.close();
+  EXPECT_EQ(count, 11'204);
+  write_edges(folder);
+  EXPECT_THAT(run_graph_cases(folder, {"compare_molecules", folder.path().string()}),
+              HasSubstr(fmt::format("{} molecules with ", compared)));
 }
 
 }  // namespace

@@ -441,6 +441,8 @@ TEST_F(GraphSamples, SizesForPlanningAreThoseOfTheDataOrOfTheConfiguration) {
   EXPECT_DOUBLE_EQ(sizes.average_atoms, atoms / 36);
   EXPECT_DOUBLE_EQ(sizes.average_edges, edges / 36);
   EXPECT_EQ(sizes.most_edges, most);
+  config_.held_out = {folder_ / "a"};
+  EXPECT_NE(sizes_of_graphs(config_, request_).average_edges, sizes.average_edges);
   config_ = {.train = {folder_ / "nowhere"},
              .average_atoms = 45.3,
              .average_edges = 950,

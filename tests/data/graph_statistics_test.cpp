@@ -226,6 +226,17 @@ TEST_F(EdgeCountsOfFile, ADamagedFileIsReplaced) {
   }
 }
 
+TEST_F(EdgeCountsOfFile, AreNotNeeded) {
+  const GraphsDataset dataset(folder_ / "a");
+  std::filesystem::create_directory(path());  // so that nothing can be written there
+  const EdgeCounts counted = edge_counts(dataset, request_);
+  EXPECT_EQ(edge_counts(dataset, request_), counted);
+  EXPECT_TRUE(std::filesystem::is_empty(path()));
+  std::filesystem::remove(path());
+  EXPECT_EQ(edge_counts(dataset, request_), counted);
+  EXPECT_TRUE(std::filesystem::is_regular_file(path()));
+}
+
 TEST_F(EdgeCountsOfFile, SeveralRanksStartAtOnce) {
   std::array<EdgeCounts, 4> counts;
   {

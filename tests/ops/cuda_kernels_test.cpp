@@ -5,6 +5,7 @@
 #include <ATen/core/Generator.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argsort.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
@@ -130,6 +131,48 @@ TEST_F(CudaKernels, SumsAndExtremesOfSegmentsHaveTheCpusBits) {
         return results;
       };
       expect_same_bits(compute, inputs, fmt::format("{} in {} x {}", elements, rows, columns));
+    }
+  }
+}
+
+TEST_F(CudaKernels, MessagesAreAsAccurateAsTheCpus) {
+  for (at::ScalarType type : types) {
+    for (const auto& [atoms, pairs, columns] : {std::tuple{7, 20, 1}, {9, 64, 130}}) {
+      // Each pair has two edges; the second has the ends exchanged.
+      const at::Tensor receivers = integers(0, atoms, {pairs}), senders = integers(0, atoms, {pairs});
+      const at::Tensor both = at::cat({receivers, senders}), others = at::cat({senders, receivers});
+      const at::Tensor order = both.argsort(/*stable=*/true, /*dim=*/0, /*descending=*/false);
+      const at::Tensor first = at::searchsorted(both.index_select(0, order), at::arange(atoms + 1, both.options()));
+      const at::Tensor numbers = at::arange(pairs, both.options());
+      const at::Tensor opposite = at::cat({at::zeros({pairs}, at::kByte), at::ones({pairs}, at::kByte)});
+      const TensorList inputs = {normal({atoms, 1, columns}, type),
+                                 normal({pairs, columns}, type),
+                                 normal({pairs, 3}, type),
+                                 normal({atoms, 3, columns}, type),
+                                 first,
+                                 order,
+                                 others,
+                                 at::cat({numbers, numbers}),
+                                 opposite,
+                                 both,
+                                 numbers};
+      const auto compute = [atoms = atoms, pairs = pairs, columns = columns](const Kernels& kernels,
+                                                                             const TensorList& t) {
+        const MessageLists lists{t[4], t[5], t[6], t[7], t[8], -1.0};
+        const PairEnds ends{t[9], t[6], t[10], true};
+        const at::Tensor x = t[0].view({atoms, columns});
+        const auto made = [&](at::IntArrayRef sizes) { return at::empty(sizes, t[0].options()); };
+        const TensorList results = {made({atoms, 1, columns}), made({atoms, 3, columns}), made({atoms, columns}),
+                                    made({pairs, columns}),    made({pairs, columns}),    made({pairs, 3})};
+        kernels.message_sum(t[0], t[1], lists, results[0]);
+        kernels.directed_sum(x, t[1], t[2], lists, results[1]);
+        kernels.directed_dot(t[3], t[1], t[2], lists, results[2]);
+        kernels.message_product(t[3], t[3], ends, results[3]);
+        kernels.directed_product(t[3], x, t[2], ends, results[4]);
+        kernels.direction_product(t[3], x, t[1], ends, results[5]);
+        return results;
+      };
+      expect_errors_like_the_cpus(compute, inputs, fmt::format("{} {} pairs x {}", at::toString(type), pairs, columns));
     }
   }
 }

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
@@ -105,7 +107,7 @@ std::vector<std::string> problems_with_fields(const FieldsConfig& config, const 
     }
     if (evaluates && source.held_out_pairs() == 0) {
       return {
-          fmt::format("the {0} part of {1} has no start of which all inputs and a target are in it; prepare it with "
+          fmt::format("the {0} part of {1} has no time that can be predicted from inputs of the data; prepare it with "
                       "--{0} FROM TO and more times, or use train.evaluate_every = 0",
                       config.held_out_split, config.fields)};
     }
@@ -145,9 +147,9 @@ FieldsSource::FieldsSource(const FieldsConfig& config, const FieldsRequest& requ
   for (const Channel& output : outputs_) output_moments_.push_back(output.moments);
   for (const double lead : config.leads) leads_.push_back(*all.step.steps(lead));
   if (config.input_step != 0) input_steps_ = *all.step.steps(config.input_step);
-  training_starts_ = starts_in("train", leads_);
+  training_starts_ = training_starts();
   for (const int64_t lead : leads_) {
-    for (const int64_t start : starts_in(config.held_out_split, {lead})) {
+    for (const int64_t start : starts_into(config.held_out_split, lead)) {
       held_out_.push_back({start, dataset_.time_after(start, lead)});
     }
   }
@@ -158,15 +160,26 @@ FieldsSource::FieldsSource(const FieldsConfig& config, const FieldsRequest& requ
   if (!config.climatology.empty() && config.climatology != config.fields) climatology_.emplace(config.climatology);
 }
 
-std::vector<int64_t> FieldsSource::starts_in(const std::string& split, const std::vector<int64_t>& leads) const {
-  const auto found = description().splits.find(split);
+std::vector<int64_t> FieldsSource::training_starts() const {
+  const auto found = description().splits.find("train");
   if (found == description().splits.end()) return {};
   std::vector<int64_t> starts;
   for (int64_t time = found->second.first_time; time < found->second.end_time; ++time) {
     const auto is_there = [&](int64_t steps) { return lies_in(found->second, dataset_.time_after(time, steps)); };
-    bool is_start = std::ranges::all_of(leads, is_there);
+    bool is_start = std::ranges::all_of(leads_, is_there);
     for (int64_t input = 1; input < config_.inputs; ++input) is_start = is_start && is_there(-input * input_steps_);
     if (is_start) starts.push_back(time);
+  }
+  return starts;
+}
+
+std::vector<int64_t> FieldsSource::starts_into(const std::string& split, int64_t lead) const {
+  const auto found = description().splits.find(split);
+  if (found == description().splits.end()) return {};
+  std::vector<int64_t> starts;
+  for (int64_t target = found->second.first_time; target < found->second.end_time; ++target) {
+    const int64_t start = dataset_.time_after(target, -lead);
+    if (start >= 0 && has_inputs(start)) starts.push_back(start);
   }
   return starts;
 }
@@ -229,15 +242,13 @@ void FieldsSource::add_fields(int64_t time, const std::vector<Channel>& channels
     add_normalised(dataset_.field(time, channel.variable), channel.moments, values);
 }
 
-std::vector<float> FieldsSource::input_fields(const FieldPair& pair) const {
-  std::vector<float> values;
+void FieldsSource::add_inputs(const FieldPair& pair, std::vector<float>& values) const {
   for (int64_t input = config_.inputs; input-- > 0;) {
     add_fields(dataset_.time_after(pair.start, -input * input_steps_), inputs_, values);
   }
   for (const Channel& constant : constants_) {
     add_normalised(dataset_.constant(constant.variable), constant.moments, values);
   }
-  return values;
 }
 
 HostTensor FieldsSource::climatology_tensor(const std::vector<int64_t>& targets, std::vector<int64_t> sizes) const {
@@ -294,15 +305,14 @@ MicroBatch FieldsSource::batch(const std::vector<FieldPair>& pairs, std::vector<
   const auto add = [&](const char* name, std::vector<int64_t> sizes, const auto& values_of_pair) {
     if (!names.contains(name)) return;
     std::vector<float> values;
+    values.reserve(static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>())));
     for (const FieldPair& pair : pairs) values_of_pair(pair, values);
     batch.tensors[name] = HostTensor::of(std::span<const float>(values), std::move(sizes));
   };
   const int64_t channels = config_.inputs * std::ssize(inputs_) + std::ssize(constants_);
   const auto instant = [&](int64_t time) { return all.times[static_cast<size_t>(time)]; };
-  add("inputs", {samples, channels, rows, columns}, [&](const FieldPair& pair, std::vector<float>& values) {
-    const std::vector<float> fields = input_fields(pair);
-    values.insert(values.end(), fields.begin(), fields.end());
-  });
+  add("inputs", {samples, channels, rows, columns},
+      [&](const FieldPair& pair, std::vector<float>& values) { add_inputs(pair, values); });
   add("targets", of_outputs,
       [&](const FieldPair& pair, std::vector<float>& values) { add_fields(pair.target, outputs_, values); });
   add("before", of_outputs,

@@ -51,7 +51,9 @@ struct ForecastStep {
 //   "leads" [B]                 hours from the start to the target
 //   "times" [B, 2]              of the start: the part of the year and of the day that have passed
 //   "weights" [H]               cosine of the latitude divided by the mean of all of them
-// All times of a sample lie in one split, so that nothing of the validation or test part is trained on.
+// All times of a training sample lie in the training part, so that nothing of the validation or test part is trained
+// on. A held-out sample belongs to the part in which its target lies: its inputs, which are known when a forecast is
+// made, may lie before that part.
 class FieldsSource : public Source {
  public:
   // Throws UserError with every problem.
@@ -76,8 +78,8 @@ class FieldsSource : public Source {
   // The samples as tensors; `numbers` become MicroBatch::samples.
   MicroBatch batch(const std::vector<FieldPair>& pairs, std::vector<int64_t> numbers, const TensorNames& names) const;
 
-  // The starts of which all inputs, and the times so many steps ahead, lie in a part of the times.
-  std::vector<int64_t> starts_in(const std::string& split, const std::vector<int64_t>& leads) const;
+  // The starts whose inputs the data have and whose time so many steps ahead lies in a part of the times.
+  std::vector<int64_t> starts_into(const std::string& split, int64_t lead) const;
   // What a model is given to forecast: the same tensors but for "targets" and "mask", which need not be in the data.
   MicroBatch forecast_batch(const std::vector<ForecastStep>& steps, const TensorNames& names) const;
   // The inputs that no output predicts; a forecast of several steps needs that there are none.
@@ -99,7 +101,9 @@ class FieldsSource : public Source {
     int64_t variable = 0;
     Moments moments = {};
   };
-  std::vector<float> input_fields(const FieldPair& pair) const;
+  // The starts of which all inputs and all targets lie in the training part.
+  std::vector<int64_t> training_starts() const;
+  void add_inputs(const FieldPair& pair, std::vector<float>& values) const;
   void add_fields(int64_t time, const std::vector<Channel>& channels, std::vector<float>& values) const;
   const FieldsDataset& climatology_dataset() const { return climatology_ ? *climatology_ : dataset_; }
   // At the instants for which the outputs are predicted.

@@ -36,7 +36,7 @@ ForecastScorer::ForecastScorer(const FieldsDataset& data, ScoreRequest request,
 }
 
 bool ForecastScorer::is_scored(int64_t start, size_t lead) const {
-  return has_time(split_, start) && has_time(split_, data_.time_after(start, request_.leads[lead]));
+  return start >= 0 && has_time(split_, data_.time_after(start, request_.leads[lead]));
 }
 
 std::span<const float> ForecastScorer::climatology_at(int64_t time, size_t variable) const {
@@ -80,7 +80,7 @@ void ForecastScorer::fit_damping(const std::function<void(uint64_t)>& look) {
 }
 
 void ForecastScorer::add(int64_t start, size_t lead, size_t variable, std::span<const float> forecast) {
-  TERRACE_CHECK(is_scored(start, lead), "a forecast from time {} that leaves the split", start);
+  TERRACE_CHECK(is_scored(start, lead), "a forecast from time {} of a time outside of the split", start);
   ScoredFields fields = fields_of(start, data_.time_after(start, request_.leads[lead]), variable);
   fields.forecast = forecast;
   fields.damping = dampings_[lead][variable];

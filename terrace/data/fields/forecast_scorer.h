@@ -28,7 +28,7 @@ class ForecastScorer {
   // with the number of the training times done, and may throw to stop. Throws UserError for a split that the data lack.
   ForecastScorer(const FieldsDataset& data, ScoreRequest request, const std::function<void(uint64_t)>& look);
 
-  // Whether the start and the time that is predicted lie in the split.
+  // Whether the time that is predicted lies in the split; the start may lie before it.
   bool is_scored(int64_t start, size_t lead) const;
   // A forecast [latitudes, longitudes] in physical units; `start` is the number of a time, the others are indices of
   // the request.

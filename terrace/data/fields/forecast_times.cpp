@@ -234,12 +234,19 @@ ForecastPlan plan_forecasts_of_split(const FieldsSource& source, const std::stri
     throw UserError::of("{} has no {} part; prepare it with --{} FROM TO, or choose another --split",
                         source.config().fields, split, split);
   }
-  plan.starts = source.starts_in(split, {plan.leads.front()});
+  for (const int64_t lead : plan.leads) {
+    const std::vector<int64_t> starts = source.starts_into(split, lead);
+    plan.starts.insert(plan.starts.end(), starts.begin(), starts.end());
+  }
+  std::ranges::sort(plan.starts);
+  plan.starts.erase(std::unique(plan.starts.begin(), plan.starts.end()), plan.starts.end());
   if (plan.starts.empty()) {
-    throw UserError::of("the {} part of {} has {}, too few for {} and a lead of {}; choose another --split or --lead",
-                        split, source.config().fields, counted(static_cast<uint64_t>(found->second.count()), "time"),
-                        counted(static_cast<uint64_t>(source.config().inputs), "input time"),
-                        lead_text(source.description().step, plan.leads.front()));
+    throw UserError::of(
+        "no time of the {} part of {}, which has {}, can be predicted {} ahead from {} of the data; choose another "
+        "--split or --lead",
+        split, source.config().fields, counted(static_cast<uint64_t>(found->second.count()), "time"),
+        lead_text(source.description().step, plan.leads.front()),
+        counted(static_cast<uint64_t>(source.config().inputs), "input time"));
   }
   return plan;
 }

@@ -42,7 +42,7 @@ std::vector<int64_t> lead_steps(const std::string& flag, const std::vector<std::
 // input of the model, so that it may lie between two that it was trained for; else it must be one of these. Throws
 // UserError with every problem.
 ForecastPlan plan_forecasts(const FieldsSource& source, const ForecastTimes& times, bool knows_lead);
-// The same of leads alone, for the starts of a part of the times.
+// The same of leads alone, for all starts from which a time of a part of the times is predicted.
 ForecastPlan plan_forecasts_of_split(const FieldsSource& source, const std::string& split, const ForecastTimes& times,
                                      bool knows_lead);
 

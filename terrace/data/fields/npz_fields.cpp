@@ -13,7 +13,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/data/fields/field_file.h"
-#include "terrace/data/fields/npz_archive.h"
+#include "terrace/data/npz_archive.h"
 
 namespace terrace::data {
 namespace {

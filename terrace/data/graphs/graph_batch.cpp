@@ -18,14 +18,16 @@
 namespace terrace::data {
 namespace {
 
-constexpr std::array<const char*, 7> edge_tensors = {"receivers",  "senders", "first_edge",   "sender_order",
-                                                     "first_sent", "vectors", "edge_features"};
+constexpr std::array<const char*, 9> edge_tensors = {"receivers",     "senders",    "first_edge",
+                                                     "sender_order",  "first_sent", "vectors",
+                                                     "edge_features", "pairs",      "first_edges"};
 
 // The edges of a batch.
 struct BatchEdges {
   std::vector<int64_t> receivers = {}, senders = {}, first_edge = {0};
   std::vector<double> vectors = {};
   std::vector<float> features = {};
+  std::vector<int64_t> pairs = {}, first_edges = {};  // of neighbours without a cap
 };
 
 // Edges by receiver, then sender, then the order of the file.
@@ -65,9 +67,18 @@ void add_given_edges(const GraphToBatch& graph, int64_t first_atom, BatchEdges& 
   for (const int64_t degree : degrees) edges.first_edge.push_back(edges.first_edge.back() + degree);
 }
 
-void add_neighbours(const GraphToBatch& graph, const NeighbourOptions& options, int64_t first_atom, BatchEdges& edges) {
+void add_pairs(const NeighbourList& list, int64_t edges_before, BatchEdges& edges) {
+  const MutualPairs own = mutual_pairs(list);
+  const int64_t pairs_before = std::ssize(edges.first_edges);
+  for (const int64_t pair : own.pairs) edges.pairs.push_back(pairs_before + pair);
+  for (const int64_t edge : own.first_edges) edges.first_edges.push_back(edges_before + edge);
+}
+
+void add_neighbours(const GraphToBatch& graph, const NeighbourOptions& options, bool with_pairs, int64_t first_atom,
+                    BatchEdges& edges) {
   const NeighbourList list = find_neighbours(graph.positions, graph.cell, options);
   const int64_t before = edges.first_edge.back();
+  if (with_pairs) add_pairs(list, before, edges);
   for (size_t edge = 0; edge < list.receivers.size(); ++edge) {
     add_edge(graph, first_atom, list.receivers[edge], list.senders[edge], list.shifts[edge], edges);
   }
@@ -166,11 +177,12 @@ class GraphBatch {
   void add_edges() {
     BatchEdges edges;
     const NeighbourOptions options{.cutoff = request_.radius, .max_neighbours = request_.max_neighbours};
+    const bool with_pairs = request_.mutual() && (names_.contains("pairs") || names_.contains("first_edges"));
     for (size_t number = 0; number < graphs_.size(); ++number) {
       if (request_.given_edges) {
         add_given_edges(graphs_[number], first_atom_[number], edges);
       } else {
-        add_neighbours(graphs_[number], options, first_atom_[number], edges);
+        add_neighbours(graphs_[number], options, with_pairs, first_atom_[number], edges);
       }
     }
     const int64_t count = std::ssize(edges.receivers);
@@ -180,6 +192,10 @@ class GraphBatch {
     add("senders", edges.senders, {count});
     add("first_edge", edges.first_edge, {atoms() + 1});
     add("vectors", edges.vectors, {count, 3});
+    if (with_pairs) {
+      add("pairs", edges.pairs, {count});
+      add("first_edges", edges.first_edges, {count / 2});
+    }
     add("edge_features", edges.features, {count, widths_.edges});
   }
 

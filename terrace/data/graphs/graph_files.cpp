@@ -15,6 +15,9 @@
 #include "terrace/data/folder_files.h"
 #include "terrace/data/graphs/cif.h"
 #include "terrace/data/graphs/extended_xyz.h"
+#include "terrace/data/graphs/gmsh.h"
+#include "terrace/data/graphs/vtk.h"
+#include "terrace/data/npz_archive.h"
 
 namespace terrace::data {
 namespace {
@@ -22,13 +25,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t piece_bytes = size_t{1} << 20;
-constexpr std::array<const char*, 3> graph_endings = {".xyz", ".extxyz", ".cif"};
+constexpr int64_t nodes_in_piece = 20'000;  // of point sets
+constexpr std::array<const char*, 8> graph_endings = {".xyz", ".extxyz", ".cif", ".msh",
+                                                      ".vtk", ".npz",    ".h5",  ".hdf5"};
 
 bool is_named_as_graphs(const fs::path& path) {
   return std::ranges::find(graph_endings, path.extension().string()) != graph_endings.end();
 }
 
-bool is_cif(const fs::path& path) { return path.extension() == ".cif"; }
+bool has_frames(const fs::path& path) { return path.extension() == ".xyz" || path.extension() == ".extxyz"; }
+bool has_point_sets(const fs::path& path) {
+  return path.extension() == ".npz" || path.extension() == ".h5" || path.extension() == ".hdf5";
+}
 
 void check_graph_input(const fs::path& file) {
   if (is_named_as_graphs(file)) return;
@@ -76,6 +84,23 @@ void parse_blocks(const GraphPiece& piece, const fs::path& file, ParsedPiece& pa
   }
 }
 
+void parse_mesh(const GraphPiece& piece, const fs::path& file, ParsedPiece& parsed) {
+  add_parsed(file.string(), 0, parsed,
+             [&] { return file.extension() == ".msh" ? parse_gmsh(piece.text) : parse_vtk(piece.text); });
+}
+
+void add_point_sets(const GraphPiece& piece, const fs::path& file, ParsedPiece& parsed) {
+  if (!piece.problem.empty()) parsed.problems.push_back(fmt::format("{}: {}", file.string(), piece.problem));
+  for (int64_t number = piece.first_number; number < piece.end_number; ++number) {
+    parsed.structures.push_back({number, piece.sets->structure(number)});
+  }
+}
+
+std::shared_ptr<const PointSets> opened_point_sets(const fs::path& file) {
+  return std::make_shared<const PointSets>(file.extension() == ".npz" ? npz_arrays(NpzArchive(file))
+                                                                      : hdf5_arrays(file));
+}
+
 }  // namespace
 
 std::vector<fs::path> find_graph_files(const std::vector<std::string>& inputs, const std::vector<fs::path>& excluded) {
@@ -103,7 +128,29 @@ bool GraphPieces::read_more(size_t bytes) {
 
 GraphPiece GraphPieces::whole_file() {
   for (bool more = true; more;) more = read_more(piece_bytes);
-  return {.file = at_, .text = std::exchange(text_, {})};
+  const uint64_t bytes = text_.size();
+  return {.file = at_, .bytes = bytes, .text = std::exchange(text_, {})};
+}
+
+// The next graphs of the file; those of the last piece end it.
+GraphPiece GraphPieces::point_sets() {
+  GraphPiece piece{.file = at_, .first_number = number_, .end_number = number_};
+  try {
+    if (sets_ == nullptr) sets_ = opened_point_sets(files_[at_]);
+    for (int64_t nodes = 0; piece.end_number < sets_->graphs() && nodes < nodes_in_piece; ++piece.end_number) {
+      nodes += sets_->nodes_of(piece.end_number);
+    }
+    piece.sets = sets_;
+    number_ = piece.end_number;
+    if (number_ < sets_->graphs()) return piece;
+  } catch (const UserError& error) {
+    piece.problem = error.what();
+  }
+  piece.bytes = fs::file_size(files_[at_]);
+  sets_.reset();
+  number_ = 0;
+  ++at_;
+  return piece;
 }
 
 // No value where the file has only blank lines left.
@@ -125,7 +172,7 @@ std::optional<GraphPiece> GraphPieces::frames() {
     if (end > 0 || is_all) break;
     is_all = !read_more(text_.size());
   }
-  GraphPiece piece{.file = at_, .text = text_.substr(0, end), .first_number = number_};
+  GraphPiece piece{.file = at_, .bytes = end, .text = text_.substr(0, end), .first_number = number_};
   number_ += count;
   text_.erase(0, end);
   if (is_all) {
@@ -139,11 +186,12 @@ std::optional<GraphPiece> GraphPieces::frames() {
 
 std::optional<GraphPiece> GraphPieces::next() {
   while (at_ < files_.size()) {
+    if (has_point_sets(files_[at_])) return point_sets();
     if (open_ == nullptr) {
       open_.reset(std::fopen(files_[at_].c_str(), "rb"));
       if (open_ == nullptr) throw UserError::of("cannot open {}: {}", files_[at_].string(), std::strerror(errno));
     }
-    if (is_cif(files_[at_])) {
+    if (!has_frames(files_[at_])) {
       GraphPiece piece = whole_file();
       open_.reset();
       ++at_;
@@ -156,11 +204,15 @@ std::optional<GraphPiece> GraphPieces::next() {
 
 ParsedPiece parse_piece(const GraphPiece& piece, const std::vector<fs::path>& files) {
   const fs::path& file = files[piece.file];
-  ParsedPiece parsed{.file = piece.file, .bytes = piece.text.size()};
-  if (is_cif(file)) {
+  ParsedPiece parsed{.file = piece.file, .bytes = piece.bytes};
+  if (has_frames(file)) {
+    parse_frames(piece, file, parsed);
+  } else if (has_point_sets(file)) {
+    add_point_sets(piece, file, parsed);
+  } else if (file.extension() == ".cif") {
     parse_blocks(piece, file, parsed);
   } else {
-    parse_frames(piece, file, parsed);
+    parse_mesh(piece, file, parsed);
   }
   return parsed;
 }

@@ -9,21 +9,28 @@
 #include <string>
 #include <vector>
 
+#include "terrace/data/graphs/point_sets.h"
 #include "terrace/data/graphs/structure.h"
 
 namespace terrace::data {
 
 // Files are taken as they are given; folders are searched for files of these names, sorted, without names that begin
-// with a dot: .xyz and .extxyz (extended XYZ), .cif. Throws UserError for a path that does not exist, that is an
-// `excluded` file or has another name, for a file that is given twice, and where there is none.
+// with a dot: .xyz and .extxyz (extended XYZ), .cif, .msh (Gmsh), .vtk, .npz, .h5 and .hdf5 (point sets). Throws
+// UserError for a path that does not exist, that is an `excluded` file or has another name, for a file that is given
+// twice, and where there is none.
 std::vector<std::filesystem::path> find_graph_files(const std::vector<std::string>& inputs,
                                                     const std::vector<std::filesystem::path>& excluded);
 
 // A part of a file that is parsed at once.
 struct GraphPiece {
   size_t file = 0;           // in the list of files
+  uint64_t bytes = 0;        // of the file
   std::string text = {};     // whole frames of extended XYZ, or the whole file
   int64_t first_number = 0;  // of its first structure in the file, from 0
+  // Of point sets, in place of text: those of the file, and the number behind the last one of the piece.
+  std::shared_ptr<const PointSets> sets = {};
+  int64_t end_number = 0;
+  std::string problem = {};  // why the file has none
 };
 
 struct NumberedStructure {
@@ -52,12 +59,14 @@ class GraphPieces {
   };
   bool read_more(size_t bytes);
   GraphPiece whole_file();
+  GraphPiece point_sets();
   std::optional<GraphPiece> frames();
 
   const std::vector<std::filesystem::path>& files_;
   size_t at_ = 0;
   std::unique_ptr<std::FILE, Close> open_;
-  std::string text_;  // read and not yet given out
+  std::shared_ptr<const PointSets> sets_;  // of the file that is open
+  std::string text_;                       // read and not yet given out
   int64_t number_ = 0;
 };
 

@@ -253,12 +253,14 @@ GraphSizes sizes_of_graphs(const GraphsConfig& config, const GraphsRequest& requ
                    .most_atoms = config.most_atoms,
                    .most_edges = config.most_edges};
   if (sizes.average_atoms > 0 && sizes.average_edges > 0) return sizes;
+  const bool trains = config.held_out.empty();
   double structures = 0, atoms = 0, edges = 0;
   int64_t most_atoms = 0, most_edges = 0;
-  for (const std::string& prefix : config.train) {
+  for (const std::string& prefix : trains ? config.train : config.held_out) {
     const GraphsDataset dataset(prefix);
     const EdgeCounts counts = edge_counts(dataset, request);
-    for (const int64_t structure : dataset.part("train")) {
+    const std::span<const int64_t> part = trains ? dataset.part("train") : held_out_part(config, dataset);
+    for (const int64_t structure : part) {
       const int64_t own_atoms = dataset.atoms_of(structure), own_edges = counts.edges[static_cast<size_t>(structure)];
       ++structures;
       atoms += static_cast<double>(own_atoms);
@@ -271,7 +273,7 @@ GraphSizes sizes_of_graphs(const GraphsConfig& config, const GraphsRequest& requ
     throw UserError::of(
         "{} have no structures for training; give data.average_atoms, most_atoms, average_edges and "
         "most_edges",
-        fmt::join(config.train, ", "));
+        fmt::join(trains ? config.train : config.held_out, ", "));
   }
   if (sizes.average_atoms == 0) {
     sizes.average_atoms = atoms / structures;

@@ -49,6 +49,9 @@ struct GraphsRequest {
   };
   std::vector<Count> counts = {};
   GraphCost cost = {};
+
+  // Whether each edge has one back with the opposite vector.
+  bool mutual() const { return !given_edges && max_neighbours == 0; }
 };
 
 // Tensors of B graphs with N atoms and E edges in all. Graph after graph, an atom has its number in the batch. Edges
@@ -63,6 +66,8 @@ struct GraphsRequest {
 //   "sender_order" [E] int64       the edges sorted by (sender, number of the edge)
 //   "first_sent" [N + 1] int64     the first place in sender_order of each sender
 //   "vectors" [E, 3] fp64          position[sender] - position[receiver] + shift cell, computed in double precision
+//   "pairs" [E] int64              only where edges are mutual: the pair of each edge and the one back,
+//   "first_edges" [E / 2] int64    and the first edge of each pair, ascending
 //   "volumes" [B] fp64             of the cells of structures that are periodic in three directions, else 1
 //   "atom_features" [N, W] fp32, "edge_features" [E, W] fp32, "charges" [B] fp32
 //   "branches" [B] int64           the number of the graph's dataset in data.train

@@ -14,9 +14,6 @@
 #include "terrace/data/graphs/elements.h"
 
 namespace terrace::data {
-namespace {
-
-// On which a model is evaluated.
 std::span<const int64_t> held_out_part(const GraphsConfig& config, const GraphsDataset& dataset) {
   if (config.held_out.empty()) return dataset.part(config.held_out_split);
   for (const char* part : {"test", "validation"}) {
@@ -24,8 +21,6 @@ std::span<const int64_t> held_out_part(const GraphsConfig& config, const GraphsD
   }
   return dataset.part("train");
 }
-
-}  // namespace
 
 GraphsSource::GraphsSource(const GraphsConfig& config, const GraphsRequest& request, uint64_t seed, const Sizes& budget)
     : config_(config), request_(request), rounds_([this](const HeldOut& held_out) {
@@ -137,8 +132,11 @@ std::vector<MicroBatch> GraphsSource::micro_batches(const StepShare& share, cons
   for (int64_t sample = 0; sample < share.samples; ++sample) {
     step.push_back(training_place(share.first_sample + static_cast<uint64_t>(sample)));
   }
+  const SampleCost cost{.sample = request_.cost.graph,
+                        .of_sizes = {{"atoms", request_.cost.atom}, {"edges", request_.cost.edge}}};
   std::vector<MicroBatch> batches;
-  for (const std::vector<int64_t>& own : own_samples(share, [&] { return sizes_of(step); })) {
+  for (const std::vector<int64_t>& own : own_samples(
+           share, [&] { return sizes_of(step); }, cost)) {
     if (share.stop.stop_requested()) break;
     std::vector<Place> places;
     std::vector<int64_t> numbers;

@@ -96,6 +96,9 @@ class GraphsSource : public Source {
   DividedRounds rounds_;
 };
 
+// The structures of a dataset on which a model is evaluated.
+std::span<const int64_t> held_out_part(const GraphsConfig& config, const GraphsDataset& dataset);
+
 // Sentences about what does not fit between the configuration, the model and the files of a run that trains, without
 // reading values. A run that `evaluates` needs held-out structures too.
 std::vector<std::string> problems_with_graphs(const GraphsConfig& config, const GraphsRequest& request,
@@ -104,7 +107,7 @@ std::vector<std::string> problems_with_graphs(const GraphsConfig& config, const 
 // The names and checksums of what the files of the configuration hold, which must be equal on all ranks.
 std::vector<std::pair<std::string, std::string>> facts_of_graphs(const GraphsConfig& config);
 
-// Atoms and edges of the training structures, for planning.
+// Atoms and edges of the training structures, or of those that are held out where there are no others, for planning.
 struct GraphSizes {
   double average_atoms = 0, average_edges = 0;
   int64_t most_atoms = 0, most_edges = 0;

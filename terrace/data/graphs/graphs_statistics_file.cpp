@@ -18,7 +18,7 @@ constexpr const char* statistics_format = "terrace graph statistics";
 constexpr int statistics_version = 1;
 constexpr std::array<std::string_view, 3> offset_words = {"none", "mean", "elements"};
 
-uint8_t element_of(const std::string& symbol) {
+uint8_t element_of_symbol(const std::string& symbol) {
   if (symbol == element_symbol(0)) return 0;
   const std::optional<uint8_t> element = atomic_number(symbol);
   if (!element) throw UserError::of("names {}, which is no element", symbol);
@@ -41,7 +41,7 @@ std::optional<OffsetOfDataset> offset_of(const Json& json) {
   if (json.contains("mean")) offset.mean = json.at("mean").get<std::vector<double>>();
   if (json.contains("elements")) {
     for (const auto& [symbol, numbers] : json.at("elements").items()) {
-      offset.of_elements[element_of(symbol)] = numbers.get<std::vector<double>>();
+      offset.of_elements[element_of_symbol(symbol)] = numbers.get<std::vector<double>>();
     }
   }
   return offset;
@@ -66,10 +66,11 @@ LabelStatistics label_of(const Json& json, size_t datasets) {
   return label;
 }
 
-GraphsStatistics statistics_of(const Json& json) {
+GraphsStatistics graphs_statistics_of(const Json& json) {
   GraphsStatistics statistics{.datasets = json.at("datasets").get<std::vector<std::string>>(),
                               .degree_means = json.at("degree_means").get<std::array<double, 2>>()};
-  for (const Json& symbol : json.at("elements")) statistics.elements.push_back(element_of(symbol.get<std::string>()));
+  for (const Json& symbol : json.at("elements"))
+    statistics.elements.push_back(element_of_symbol(symbol.get<std::string>()));
   std::ranges::sort(statistics.elements);
   for (const auto& [name, label] : json.at("labels").items()) {
     statistics.labels[name] = label_of(label, statistics.datasets.size());
@@ -108,7 +109,7 @@ GraphsStatistics read_graphs_statistics(const std::filesystem::path& path) {
         path.string(), statistics_version);
   }
   try {
-    return statistics_of(json);
+    return graphs_statistics_of(json);
   } catch (const Json::exception& error) {
     throw UserError::of("data.statistics: {} is incomplete: {}", path.string(), error.what());
   } catch (const UserError& error) {

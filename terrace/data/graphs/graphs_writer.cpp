@@ -18,7 +18,7 @@
 namespace terrace::data {
 namespace {
 
-constexpr std::array<const char*, 3> words_of_split = {"structure", "composition", "source"};
+constexpr std::array<const char*, 3> words_of_split_rules = {"structure", "composition", "source"};
 
 template <typename Number>
 uint64_t hash_of(std::span<const Number> numbers, uint64_t seed) {
@@ -203,7 +203,7 @@ void GraphsWriter::divide(GraphsDescription& description, AtomicFile& file, cons
     description.arrays[graph_splits[part]] = members.copy_to(file, {members.numbers()}, look);
   }
   if (split_.shares[0] == 1) return;
-  description.split_by = words_of_split[static_cast<size_t>(split_.by)];
+  description.split_by = words_of_split_rules[static_cast<size_t>(split_.by)];
   description.shares.assign(split_.shares.begin(), split_.shares.end());
   description.seed = split_.seed;
 }

@@ -349,4 +349,32 @@ NeighbourList find_neighbours(std::span<const double> positions, const Cell& cel
   return NeighbourSearch(positions, cell, options).run();
 }
 
+MutualPairs mutual_pairs(const NeighbourList& list) {
+  MutualPairs result;
+  result.pairs.assign(list.receivers.size(), -1);
+  for (size_t edge = 0; edge < list.receivers.size(); ++edge) {
+    if (result.pairs[edge] >= 0) continue;
+    const std::array<int32_t, 3>& shift = list.shifts[edge];
+    const auto wanted = std::pair(list.receivers[edge], std::array{-shift[0], -shift[1], -shift[2]});
+    // The edges of a receiver are sorted by sender and shift.
+    const auto receiver = static_cast<size_t>(list.senders[edge]);
+    auto low = static_cast<size_t>(list.first_edge[receiver]),
+         high = static_cast<size_t>(list.first_edge[receiver + 1]);
+    const auto end = high;
+    while (low < high) {
+      const size_t middle = (low + high) / 2;
+      if (std::pair(list.senders[middle], list.shifts[middle]) < wanted) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    TERRACE_CHECK(low < end && low > edge && std::pair(list.senders[low], list.shifts[low]) == wanted,
+                  "edge {} from atom {} to {} has no edge back", edge, list.senders[edge], list.receivers[edge]);
+    result.pairs[edge] = result.pairs[low] = std::ssize(result.first_edges);
+    result.first_edges.push_back(static_cast<int64_t>(edge));
+  }
+  return result;
+}
+
 }  // namespace terrace::data

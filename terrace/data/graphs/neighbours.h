@@ -42,4 +42,11 @@ struct NeighbourList {
 // 0. Memory beside the result: about 100 bytes an atom.
 NeighbourList find_neighbours(std::span<const double> positions, const Cell& cell, const NeighbourOptions& options);
 
+// The edges (i, j, S) and (j, i, -S) of a list without a cap are one pair. Pairs are numbered by their first edges.
+struct MutualPairs {
+  std::vector<int64_t> pairs = {};        // [edges], the pair of each edge
+  std::vector<int64_t> first_edges = {};  // [edges / 2], ascending
+};
+MutualPairs mutual_pairs(const NeighbourList& list);
+
 }  // namespace terrace::data

@@ -12,7 +12,7 @@ class GraphsPreparation : public Preparation {
  public:
   std::string kind() const override { return "graphs"; }
   std::string about() const override {
-    return "Molecules and crystals with their properties from extended XYZ and CIF, for graph networks";
+    return "Molecules, crystals, meshes and point sets with their properties, for graph networks";
   }
   std::vector<PrepareFlag> flags() const override;
   // Writes P.bin and P.json (graphs_description.h) for the prefix P. Inputs are files and folders.

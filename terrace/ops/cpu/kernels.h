@@ -11,6 +11,16 @@ void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tenso
 void sum_segments(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first, const at::Tensor& sums);
 void extremes_of_segments(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first, bool largest,
                           const at::Tensor& found);
+void message_sum(const at::Tensor& x, const at::Tensor& w, const MessageLists& lists, const at::Tensor& sums);
+void message_product(const at::Tensor& a, const at::Tensor& b, const PairEnds& ends, const at::Tensor& products);
+void directed_sum(const at::Tensor& x, const at::Tensor& w, const at::Tensor& u, const MessageLists& lists,
+                  const at::Tensor& sums);
+void directed_dot(const at::Tensor& v, const at::Tensor& w, const at::Tensor& u, const MessageLists& lists,
+                  const at::Tensor& sums);
+void directed_product(const at::Tensor& v, const at::Tensor& x, const at::Tensor& u, const PairEnds& ends,
+                      const at::Tensor& products);
+void direction_product(const at::Tensor& v, const at::Tensor& x, const at::Tensor& w, const PairEnds& ends,
+                       const at::Tensor& products);
 void norm(const NormShape& shape, const NormForward& t);
 void norm_backward(const NormShape& shape, const NormBackward& t);
 void swiglu(const at::Tensor& x, const at::Tensor& y);

@@ -36,6 +36,28 @@ struct SegmentRows {
 void launch_sum_segments(const SegmentRows& segments, GpuArray sums, void* stream);
 void launch_extremes_of_segments(const SegmentRows& segments, bool largest, int64_t* found, void* stream);
 
+// MessageLists and PairEnds (ops/kernels.h) as plain pointers, null where a tensor is undefined. All arrays of numbers
+// of a launch have one type. x, a and b have `planes` x `columns` numbers for each of `atoms`.
+struct ListedEdges {
+  const int64_t *first, *order, *others, *pairs;
+  const uint8_t* opposite;
+  double sign;
+  int64_t atoms, planes, columns;
+};
+struct EndsOfPairs {
+  const int64_t *receivers, *senders, *first_edges;
+  bool mutual;
+  int64_t pairs, planes, columns;
+};
+void launch_message_sum(const ListedEdges& edges, GpuArray x, GpuArray w, GpuArray sums, void* stream);
+void launch_directed_sum(const ListedEdges& edges, GpuArray x, GpuArray w, GpuArray u, GpuArray sums, void* stream);
+void launch_directed_dot(const ListedEdges& edges, GpuArray v, GpuArray w, GpuArray u, GpuArray sums, void* stream);
+void launch_message_product(const EndsOfPairs& ends, GpuArray a, GpuArray b, GpuArray products, void* stream);
+void launch_directed_product(const EndsOfPairs& ends, GpuArray v, GpuArray x, GpuArray u, GpuArray products,
+                             void* stream);
+void launch_direction_product(const EndsOfPairs& ends, GpuArray v, GpuArray x, GpuArray w, GpuArray products,
+                              void* stream);
+
 // y [rows, columns] of x and weight; bias may be null. means (null for an RMS norm) and inverses [rows] have the
 // computing type.
 struct NormRows {

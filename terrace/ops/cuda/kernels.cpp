@@ -71,6 +71,66 @@ void extremes_of_segments(const at::Tensor& elements, const at::Tensor& order, c
                               TorchStream(elements.device()).get());
 }
 
+const int64_t* numbers_of(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.const_data_ptr<int64_t>() : nullptr;
+}
+
+ListedEdges listed_edges(const MessageLists& lists, int64_t atoms, int64_t planes, int64_t columns) {
+  return {.first = numbers_of(lists.first),
+          .order = numbers_of(lists.order),
+          .others = numbers_of(lists.others),
+          .pairs = numbers_of(lists.pairs),
+          .opposite = lists.opposite.defined() ? lists.opposite.const_data_ptr<uint8_t>() : nullptr,
+          .sign = lists.sign,
+          .atoms = atoms,
+          .planes = planes,
+          .columns = columns};
+}
+
+EndsOfPairs ends_of_pairs(const PairEnds& ends, int64_t pairs, int64_t planes, int64_t columns) {
+  return {.receivers = numbers_of(ends.receivers),
+          .senders = numbers_of(ends.senders),
+          .first_edges = numbers_of(ends.first_edges),
+          .mutual = ends.mutual,
+          .pairs = pairs,
+          .planes = planes,
+          .columns = columns};
+}
+
+void message_sum(const at::Tensor& x, const at::Tensor& w, const MessageLists& lists, const at::Tensor& sums) {
+  launch_message_sum(listed_edges(lists, x.size(0), x.size(1), x.size(2)), array(x), array(w, x.scalar_type()),
+                     array(sums, x.scalar_type()), TorchStream(x.device()).get());
+}
+
+void directed_sum(const at::Tensor& x, const at::Tensor& w, const at::Tensor& u, const MessageLists& lists,
+                  const at::Tensor& sums) {
+  launch_directed_sum(listed_edges(lists, x.size(0), 1, x.size(1)), array(x), array(w, x.scalar_type()),
+                      array(u, x.scalar_type()), array(sums, x.scalar_type()), TorchStream(x.device()).get());
+}
+
+void directed_dot(const at::Tensor& v, const at::Tensor& w, const at::Tensor& u, const MessageLists& lists,
+                  const at::Tensor& sums) {
+  launch_directed_dot(listed_edges(lists, v.size(0), 1, v.size(2)), array(v), array(w, v.scalar_type()),
+                      array(u, v.scalar_type()), array(sums, v.scalar_type()), TorchStream(v.device()).get());
+}
+
+void message_product(const at::Tensor& a, const at::Tensor& b, const PairEnds& ends, const at::Tensor& products) {
+  launch_message_product(ends_of_pairs(ends, products.size(0), a.size(1), a.size(2)), array(a),
+                         array(b, a.scalar_type()), array(products, a.scalar_type()), TorchStream(a.device()).get());
+}
+
+void directed_product(const at::Tensor& v, const at::Tensor& x, const at::Tensor& u, const PairEnds& ends,
+                      const at::Tensor& products) {
+  launch_directed_product(ends_of_pairs(ends, products.size(0), 1, v.size(2)), array(v), array(x, v.scalar_type()),
+                          array(u, v.scalar_type()), array(products, v.scalar_type()), TorchStream(v.device()).get());
+}
+
+void direction_product(const at::Tensor& v, const at::Tensor& x, const at::Tensor& w, const PairEnds& ends,
+                       const at::Tensor& products) {
+  launch_direction_product(ends_of_pairs(ends, products.size(0), 1, v.size(2)), array(v), array(x, v.scalar_type()),
+                           array(w, v.scalar_type()), array(products, v.scalar_type()), TorchStream(v.device()).get());
+}
+
 void norm(const NormShape& shape, const NormForward& t) {
   TERRACE_CHECK(shape.centered == t.mean.defined(), "a norm is centered where it has means");
   at::Tensor sum = t.sum;
@@ -199,6 +259,12 @@ const Kernels& cuda_kernels() {
                                     .add_rows = cuda::add_rows,
                                     .sum_segments = cuda::sum_segments,
                                     .extremes_of_segments = cuda::extremes_of_segments,
+                                    .message_sum = cuda::message_sum,
+                                    .message_product = cuda::message_product,
+                                    .directed_sum = cuda::directed_sum,
+                                    .directed_dot = cuda::directed_dot,
+                                    .directed_product = cuda::directed_product,
+                                    .direction_product = cuda::direction_product,
                                     .norm = cuda::norm,
                                     .norm_backward = cuda::norm_backward,
                                     .swiglu = cuda::swiglu,

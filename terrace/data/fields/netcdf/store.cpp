@@ -12,13 +12,13 @@
 namespace terrace::data {
 namespace {
 
-constexpr int array_alignment = 64;  // bytes, of all that lies in the file
+constexpr int stored_array_alignment = 64;  // bytes, of all that lies in the file
 
 class StoreMaker {
  public:
   StoreMaker(const std::filesystem::path& path, FieldsDescription& description)
       : path_(path), description_(description) {
-    check(nc_set_alignment(1, array_alignment));
+    check(nc_set_alignment(1, stored_array_alignment));
     check(nc_create(path_.c_str(), NC_CLOBBER | NC_NETCDF4, &id_));
   }
   StoreMaker(const StoreMaker&) = delete;

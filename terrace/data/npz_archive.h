@@ -12,15 +12,19 @@
 
 namespace terrace::data {
 
-// An array of little-endian fp32 or fp64 numbers, row-major.
+// Little-endian; boolean is a byte that is 0 or 1.
+enum class NpyType { fp32, fp64, boolean, int8, uint8, int16, uint16, int32, uint32, int64, uint64 };
+
+// An array of numbers, row-major.
 struct NpyArray {
   std::vector<uint64_t> shape = {};
-  bool is_double = false;
+  NpyType type = NpyType::fp32;
   std::span<const std::byte> bytes = {};  // of the numbers
 
-  uint64_t numbers() const;
-  // Numbers first .. first + values.size() - 1.
+  uint64_t numbers() const;  // at most 2^56
+  // Numbers first .. first + values.size() - 1, rounded to the type of the values.
   void read(uint64_t first, std::span<float> values) const;
+  void read(uint64_t first, std::span<double> values) const;
 };
 
 // Of the bytes of a .npy file; `name` is used in errors. Throws UserError for other types, for Fortran's order, and
@@ -31,6 +35,8 @@ class NpzArchive {
  public:
   // Throws UserError for what is no zip archive, or a truncated one.
   explicit NpzArchive(const std::filesystem::path& path);
+  // The same of bytes that the caller keeps.
+  NpzArchive(std::span<const std::byte> bytes, std::string name);
 
   struct Entry {
     std::string name = {};  // without .npy
@@ -48,9 +54,12 @@ class NpzArchive {
  private:
   std::span<const std::byte> packed(const Entry& entry) const;
   std::vector<std::byte> inflated(const Entry& entry, uint64_t at_most) const;
-  std::string name_of(const Entry& entry) const { return file_.path().string() + ": " + entry.name; }
+  std::string name_of(const Entry& entry) const { return name_ + ": " + entry.name; }
+  void read_directory();
 
   MappedFile file_;
+  std::span<const std::byte> bytes_;
+  std::string name_;
   std::vector<Entry> entries_;
 };
 

@@ -1,16 +1,18 @@
 // Reads the directory of a zip archive (APPNOTE 6.3, with the fields of Zip64) and the headers of .npy files.
-#include "terrace/data/fields/npz_archive.h"
+#include "terrace/data/npz_archive.h"
 
 #include <fmt/format.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cstring>
 #include <functional>
 #include <numeric>
 #include <string_view>
+#include <utility>
 
 #include "terrace/base/error.h"
 
@@ -23,6 +25,63 @@ constexpr uint32_t end_mark = 0x06054b50, end_mark_64 = 0x06064b50, locator_mark
 constexpr uint32_t entry_mark = 0x02014b50, local_mark = 0x04034b50;
 constexpr size_t end_bytes = 22, locator_bytes = 20, entry_bytes = 46, local_bytes = 30;
 constexpr uint64_t most_header_bytes = 65536;  // of a .npy file
+constexpr uint64_t most_numbers = uint64_t{1} << 56;
+constexpr uint64_t most_deflated = 1100;  // bytes that a byte of deflate's output may become, with a margin: 1032
+
+struct NpyTypeFacts {
+  std::string_view word;
+  NpyType type;
+  uint64_t bytes;
+};
+constexpr std::array<NpyTypeFacts, 11> npy_types = {{{"<f4", NpyType::fp32, 4},
+                                                     {"<f8", NpyType::fp64, 8},
+                                                     {"|b1", NpyType::boolean, 1},
+                                                     {"|i1", NpyType::int8, 1},
+                                                     {"|u1", NpyType::uint8, 1},
+                                                     {"<i2", NpyType::int16, 2},
+                                                     {"<u2", NpyType::uint16, 2},
+                                                     {"<i4", NpyType::int32, 4},
+                                                     {"<u4", NpyType::uint32, 4},
+                                                     {"<i8", NpyType::int64, 8},
+                                                     {"<u8", NpyType::uint64, 8}}};
+
+uint64_t bytes_of_npy(NpyType type) { return std::ranges::find(npy_types, type, &NpyTypeFacts::type)->bytes; }
+
+template <typename Stored, typename Value>
+void copy_numbers(std::span<const std::byte> bytes, uint64_t first, std::span<Value> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    Stored number;
+    std::memcpy(&number, bytes.data() + (first + i) * sizeof(Stored), sizeof(Stored));
+    values[i] = static_cast<Value>(number);
+  }
+}
+
+template <typename Value>
+void read_numbers(const NpyArray& array, uint64_t first, std::span<Value> values) {
+  switch (array.type) {
+    case NpyType::fp32:
+      return copy_numbers<float>(array.bytes, first, values);
+    case NpyType::fp64:
+      return copy_numbers<double>(array.bytes, first, values);
+    case NpyType::boolean:
+    case NpyType::uint8:
+      return copy_numbers<uint8_t>(array.bytes, first, values);
+    case NpyType::int8:
+      return copy_numbers<int8_t>(array.bytes, first, values);
+    case NpyType::int16:
+      return copy_numbers<int16_t>(array.bytes, first, values);
+    case NpyType::uint16:
+      return copy_numbers<uint16_t>(array.bytes, first, values);
+    case NpyType::int32:
+      return copy_numbers<int32_t>(array.bytes, first, values);
+    case NpyType::uint32:
+      return copy_numbers<uint32_t>(array.bytes, first, values);
+    case NpyType::int64:
+      return copy_numbers<int64_t>(array.bytes, first, values);
+    case NpyType::uint64:
+      return copy_numbers<uint64_t>(array.bytes, first, values);
+  }
+}
 
 [[noreturn]] void throw_damaged(const std::string& name, const char* what) {
   throw UserError::of("{} {}; it may be truncated or damaged, so copy it again", name, what);
@@ -126,10 +185,20 @@ std::pair<NpyArray, uint64_t> npy_header(std::span<const std::byte> file, const 
   const uint64_t begin = is_short ? 10 : 12, length = is_short ? bytes.at<uint16_t>(8) : bytes.at<uint32_t>(8);
   const std::string_view header = bytes.text(begin, length);
   NpyArray array{.shape = shape_of(header_value(header, "shape"), name)};
-  const std::string_view type = header_value(header, "descr");
-  array.is_double = type.starts_with("'<f8'");
-  if (!array.is_double && !type.starts_with("'<f4'")) {
-    throw UserError::of("{} has numbers of type {}; <f4 and <f8 are read", name, type.substr(0, type.find(',')));
+  const std::string_view described = header_value(header, "descr");
+  const auto type = std::ranges::find_if(npy_types, [&](const NpyTypeFacts& one) {
+    return described.starts_with("'") && described.substr(1).starts_with(one.word) &&
+           described.substr(4).starts_with("'");
+  });
+  if (type == npy_types.end()) {
+    throw UserError::of("{} has numbers of type {}; <f4, <f8, logicals and little-endian integers are read", name,
+                        described.substr(0, described.find(',')));
+  }
+  array.type = type->type;
+  uint64_t numbers = 1;
+  for (const uint64_t size : array.shape) {
+    if (size > 0 && numbers > most_numbers / size) throw_damaged(name, "has an impossible shape");
+    numbers *= size;
   }
   if (!header_value(header, "fortran_order").starts_with("False")) {
     throw UserError::of("{} is in Fortran's order; save it with numpy.ascontiguousarray()", name);
@@ -143,33 +212,33 @@ uint64_t NpyArray::numbers() const {
   return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
 }
 
-void NpyArray::read(uint64_t first, std::span<float> values) const {
-  if (!is_double) {
-    std::memcpy(values.data(), bytes.data() + first * sizeof(float), values.size_bytes());
-    return;
-  }
-  for (size_t i = 0; i < values.size(); ++i) {
-    double value = 0;
-    std::memcpy(&value, bytes.data() + (first + i) * sizeof(double), sizeof(double));
-    values[i] = static_cast<float>(value);
-  }
-}
+void NpyArray::read(uint64_t first, std::span<float> values) const { read_numbers(*this, first, values); }
+
+void NpyArray::read(uint64_t first, std::span<double> values) const { read_numbers(*this, first, values); }
 
 NpyArray parse_npy(std::span<const std::byte> file, const std::string& name) {
   auto [array, begin] = npy_header(file, name);
   array.bytes = file.subspan(begin);
-  if (array.bytes.size() < array.numbers() * (array.is_double ? sizeof(double) : sizeof(float))) {
+  if (array.bytes.size() < array.numbers() * bytes_of_npy(array.type)) {
     throw_damaged(name, "has fewer numbers than its shape says");
   }
   return array;
 }
 
-NpzArchive::NpzArchive(const std::filesystem::path& path) : file_(path) {
-  const ZipBytes file(file_.bytes(), path.string());
+NpzArchive::NpzArchive(const std::filesystem::path& path) : file_(path), bytes_(file_.bytes()), name_(path.string()) {
+  read_directory();
+}
+
+NpzArchive::NpzArchive(std::span<const std::byte> bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {
+  read_directory();
+}
+
+void NpzArchive::read_directory() {
+  const ZipBytes file(bytes_, name_);
   const Directory directory = directory_of(file);
   uint64_t at = directory.offset;
   for (uint64_t i = 0; i < directory.entries; ++i) {
-    if (file.at<uint32_t>(at) != entry_mark) throw_damaged(path.string(), "is no whole zip archive");
+    if (file.at<uint32_t>(at) != entry_mark) throw_damaged(name_, "is no whole zip archive");
     const uint64_t name_bytes = file.at<uint16_t>(at + 28), extra_bytes = file.at<uint16_t>(at + 30);
     Entry entry{.name = std::string(file.text(at + entry_bytes, name_bytes)),
                 .method = file.at<uint16_t>(at + 10),
@@ -181,6 +250,9 @@ NpzArchive::NpzArchive(const std::filesystem::path& path) : file_(path) {
     at += entry_bytes + name_bytes + extra_bytes + file.at<uint16_t>(at + 32);
     if (!entry.name.ends_with(".npy")) continue;
     entry.name.resize(entry.name.size() - 4);
+    if (std::ranges::any_of(entry.name, [](char letter) { return static_cast<unsigned char>(letter) < ' '; })) {
+      throw_damaged(name_, "has an array whose name is no text");
+    }
     if (entry.method != 0 && entry.method != 8) {
       throw UserError::of("{} is packed by the method {} of zip; numpy.savez and numpy.savez_compressed are read",
                           name_of(entry), entry.method);
@@ -190,16 +262,17 @@ NpzArchive::NpzArchive(const std::filesystem::path& path) : file_(path) {
 }
 
 std::span<const std::byte> NpzArchive::packed(const Entry& entry) const {
-  const ZipBytes file(file_.bytes(), name_of(entry));
+  const ZipBytes file(bytes_, name_of(entry));
   if (file.at<uint32_t>(entry.offset) != local_mark) throw_damaged(name_of(entry), "has no header");
   const uint64_t begin =
       entry.offset + local_bytes + file.at<uint16_t>(entry.offset + 26) + file.at<uint16_t>(entry.offset + 28);
   file.text(begin, entry.packed_bytes);
-  return file_.bytes().subspan(begin, entry.packed_bytes);
+  return bytes_.subspan(begin, entry.packed_bytes);
 }
 
 std::vector<std::byte> NpzArchive::inflated(const Entry& entry, uint64_t at_most) const {
   const std::span<const std::byte> input = packed(entry);
+  if (entry.bytes / most_deflated > input.size()) throw_damaged(name_of(entry), "has an impossible size");
   std::vector<std::byte> output(std::min(entry.bytes, at_most));
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw_damaged(name_of(entry), "cannot be unpacked");
