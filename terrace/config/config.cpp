@@ -241,6 +241,16 @@ std::string string_advice(const Key& key, const toml::node& node, Config& config
   return fmt::format(", in a shell {}", in_shell(key.full_name(), text));
 }
 
+// Reads a list of tables, whose problems are reported each at its own place; returns whether there are none.
+bool read_tables(Input& input, const Key& key, const Given& given, Config& config) {
+  const std::vector<TableProblem> problems = key.read_tables(*given.node, config);
+  for (const TableProblem& problem : problems) {
+    const bool in_file = given.place.source != Location::Source::override_;
+    input.problems.push_back({in_file ? input.at(problem.where) : given.place, problem.text});
+  }
+  return problems.empty();
+}
+
 // Reads every key; returns the full names of those without a valid value.
 std::set<std::string> read_keys(Input& input, Config& config) {
   std::set<std::string> invalid;
@@ -258,6 +268,10 @@ std::set<std::string> read_keys(Input& input, Config& config) {
       continue;
     }
     const auto& [node, place] = found->second;
+    if (key.read_tables != nullptr) {
+      if (!read_tables(input, key, found->second, config)) invalid.insert(key.full_name());
+      continue;
+    }
     std::string problem = key.read(*node, config);
     if (problem.empty()) continue;
     if (place.source == Location::Source::override_) problem += string_advice(key, *node, config);

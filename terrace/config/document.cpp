@@ -33,6 +33,16 @@ std::string table(const std::vector<Key>& keys, const std::string& section, cons
   return "| key | value | default | on resume | meaning |\n| --- | --- | --- | --- | --- |\n" + text;
 }
 
+// The keys of each table of a list.
+std::string table_of_list(const Key& list) {
+  std::string text = "| key | value | default | meaning |\n| --- | --- | --- | --- |\n";
+  for (const TableKey& key : list.table_keys) {
+    const std::string value = key.required() ? "required" : fmt::format("`{}`", key.default_value);
+    text += fmt::format("| `{}` | {} | {} | {} |\n", key.name, key.values, value, key.about);
+  }
+  return text;
+}
+
 // The keys of a phase.
 std::string phase_table(const Family& family) {
   std::string text =
@@ -62,6 +72,10 @@ std::string document(const Families& families) {
     for (const Family* family : families) {
       const std::vector<Key> keys = varies ? keys_of(family) : family->settings.keys;
       add(fmt::format("[{}] with family = \"{}\"", section, family->name), table(keys, section, config_of(*family)));
+      for (const Key& key : keys) {
+        if (key.section != section || key.table_keys.empty()) continue;
+        add(fmt::format("[[{}]] with family = \"{}\"", key.full_name(), family->name), table_of_list(key));
+      }
     }
     if (section == "data") {
       for (const Family* family : families) {

@@ -1,4 +1,6 @@
 // Writes a finished configuration as TOML, and compares two configurations on resume.
+#include <utility>
+
 #include "terrace/base/error.h"
 #include "terrace/config/config.h"
 #include "terrace/config/family.h"
@@ -7,19 +9,37 @@
 
 namespace terrace::config {
 
+namespace {
+
+// Each table of a list under its heading.
+std::string tables_of_key(const Key& key, const Config& config) {
+  std::string text;
+  for (const std::vector<std::string>& lines : key.table_lines(config)) {
+    text += fmt::format("\n[[{}]]\n{}\n", key.full_name(), fmt::join(lines, "\n"));
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string dump(const Config& config) {
-  std::string text, section;
+  std::string text, section, tables;
   const Config defaults = config_of(*config.family);
   for (const Key& key : keys_of(config.family)) {
     if (key.section != section) {
+      text += std::exchange(tables, "");
       if (section == "data") text += phase_tables(config);
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", key.section);
       section = key.section;
     }
     if (!key.dumped_at_default && key.write(config) == key.write(defaults)) continue;
+    if (key.table_lines != nullptr) {
+      tables += tables_of_key(key, config);
+      continue;
+    }
     if (idle_beside(config, key.full_name()).empty()) text += fmt::format("{} = {}\n", key.name, key.write(config));
   }
-  return text;
+  return text + tables;
 }
 
 std::vector<std::pair<std::string, std::string>> key_values(const Config& config) {

@@ -19,6 +19,21 @@ enum class OnResume {
   names_fixed,  // for paths: the folder may change, the last part of each path must not
 };
 
+// A key of each table of a list, for the page.
+struct TableKey {
+  std::string name, values, about;
+  std::string example;        // a value of a required key as TOML; "" for a key with a default
+  std::string default_value;  // as TOML
+
+  bool required() const { return !example.empty(); }
+};
+
+// What is wrong in a list of tables, as a whole sentence.
+struct TableProblem {
+  toml::source_region where;
+  std::string text;
+};
+
 struct Key {
   std::string section, name;
   std::string values;  // "a whole number from 1 to 64"
@@ -30,6 +45,11 @@ struct Key {
   std::function<std::string(const Config&)> write;     // as TOML
   std::function<std::string(const Config&)> identity;  // what must be equal on resume, unless the key may change
   bool dumped_at_default = true;                       // whether dump() writes the key when it has its default
+  // Of a key whose value is a list of tables (table_list.h), else null: the keys of a table, all problems with a value,
+  // which is stored where there is none, and the lines of each table.
+  std::vector<TableKey> table_keys = {};
+  std::function<std::vector<TableProblem>(const toml::node&, Config&)> read_tables = {};
+  std::function<std::vector<std::vector<std::string>>(const Config&)> table_lines = {};
 
   bool required() const { return !example.empty(); }
   std::string full_name() const { return section + "." + name; }

@@ -7,6 +7,7 @@
 
 #include "terrace/config/domain.h"
 #include "terrace/config/key.h"
+#include "terrace/config/table_list.h"
 
 namespace terrace::config {
 
@@ -62,6 +63,39 @@ struct SectionKeys {
   void optional(const char* name, Field Section::*field, const Domain& domain, OnResume on_resume,
                 const char* about) const {
     required(name, field, domain, on_resume, "", about);
+  }
+
+  // Adds a key whose value is a list of tables; at least one where there is an `example`, as a list of inline tables.
+  template <typename Section, typename Struct>
+  void tables(const char* name, std::vector<Struct> Section::*field, const TableListKeys<Struct>& keys,
+              OnResume on_resume, const char* example, const char* about) const {
+    const auto find = table;
+    const std::string full_name = section + "." + name;
+    const auto read_tables = [=](const toml::node& node, Config& config) {
+      return keys.read(node, full_name, find(config).*field);
+    };
+    const auto table_lines = [=](const Config& config) {
+      std::vector<std::vector<std::string>> all;
+      for (const Struct& one : find(config).*field) all.push_back(keys.lines(one));
+      return all;
+    };
+    const auto write = [=](const Config& config) { return inline_tables(table_lines(config)); };
+    list.push_back({.section = section,
+                    .name = name,
+                    .values = "a list of tables",
+                    .about = about,
+                    .on_resume = on_resume,
+                    .example = example,
+                    .read =
+                        [=](const toml::node& node, Config& config) {
+                          const std::vector<TableProblem> problems = read_tables(node, config);
+                          return problems.empty() ? "" : "has a problem: " + problems.front().text;
+                        },
+                    .write = write,
+                    .identity = write,
+                    .table_keys = keys.described(),
+                    .read_tables = read_tables,
+                    .table_lines = table_lines});
   }
 
   // Adds such a key for a feature that most models lack: dump() leaves it out at its default.

@@ -50,8 +50,8 @@ class EmbeddingFunction : public torch::autograd::Function<EmbeddingFunction> {
     if (const Cut* by_rows = cut_in(table.cut, 0)) {
       dy = whole_sequence(by_rows, dy, "embedding gradient").masked_fill(saved[1].unsqueeze(-1), 0);
     }
-    const at::Tensor indices = saved[0].contiguous().view(-1);            // [N]
-    const at::Tensor rows = dy.contiguous().view({indices.size(0), -1});  // [N, D]
+    const at::Tensor indices = saved[0].contiguous().view(-1);                     // [N]
+    const at::Tensor rows = dy.contiguous().view({indices.size(0), dy.size(-1)});  // [N, D]
     run_or_defer(deferred, [gradient = table.gradient, indices, rows, holds_sum = table.gradient_holds_sum] {
       if (begins_sum(holds_sum)) gradient.zero_();
       kernels(rows.device()).add_rows(gradient, indices, rows);

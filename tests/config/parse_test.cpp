@@ -284,10 +284,10 @@ TEST(Parse, KnowsWhatOtherProgramsCallItsKeys) {
 }
 
 TEST(NotBuiltYet, RefusedByName) {
-  EXPECT_EQ(complaint(with_line("model", "family = \"gnn\"")),
-            "run.toml:2:10: model.family = \"gnn\" must be \"gpt\" or \"vit\"");
+  EXPECT_EQ(complaint(with_line("model", "family = \"rnn\"")),
+            "run.toml:2:10: model.family = \"rnn\" must be \"gpt\", \"gnn\" or \"vit\"");
   EXPECT_EQ(complaint_of({"model.family=cnn"}),
-            "--set model.family=cnn: model.family = \"cnn\" must be \"gpt\" or \"vit\"");
+            "--set model.family=cnn: model.family = \"cnn\" must be \"gpt\", \"gnn\" or \"vit\"");
   EXPECT_EQ(complaint(with_line("train", "context_parallel = 2")),
             "run.toml:12:1: train.context_parallel: context parallelism is not built yet; remove it");
   EXPECT_EQ(complaint(with_line("train", "d_chag = true")),

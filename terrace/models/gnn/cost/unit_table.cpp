@@ -1,0 +1,110 @@
+// Makes the unit table of a graph network.
+#include "terrace/models/gnn/cost/unit_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "terrace/data/graphs/graphs_source.h"
+#include "terrace/models/gnn/cost/layers.h"
+#include "terrace/models/gnn/cost/request.h"
+#include "terrace/models/gnn/cost/unit_counter.h"
+
+namespace terrace::models::gnn {
+namespace {
+
+using schedule::UnitRow;
+
+const std::vector<std::string> topology = {"receivers",  "senders",    "first_edge", "sender_order",
+                                           "first_sent", "first_atom", "graphs",     "vectors"};
+
+// What every layer reads of the batch.
+std::vector<std::string> tensors_of_layers(const ModelConfig& config) {
+  std::vector<std::string> names = topology;
+  if (!config.edge_features.empty()) names.emplace_back("edge_features");
+  if (config.conv == Conv::pna) names.emplace_back("degree_means");
+  return names;
+}
+
+std::vector<std::string> tensors_of_head(const ModelConfig& config) {
+  std::vector<std::string> names = tensors_of_layers(config);
+  if (config.branches > 0) names.emplace_back("branches");
+  for (const OutputConfig& output : config.outputs) {
+    for (const char* kind : {"targets.", "offsets.", "scales.", "labelled."}) names.push_back(kind + output.name);
+    const bool is_stress = output.is_derivative() && output.derivative == Derivative::stress;
+    if (is_stress && std::ranges::find(names, "volumes") == names.end()) names.emplace_back("volumes");
+  }
+  return names;
+}
+
+UnitRow embedding_row(const ModelConfig& config, const schedule::UnitTableOptions& options) {
+  UnitRow row{.name = "embedding", .batch_tensors = topology};
+  row.batch_tensors.emplace_back("species");
+  UnitCounter unit(row, options, config.has_derivatives(), true);
+  unit.parameter("embedding.elements.weight", {element_rows, config.width});
+  unit.gather(Rows::atoms, config.width);
+  if (!config.atom_features.empty()) {
+    row.batch_tensors.emplace_back("atom_features");
+    unit.linear("embedding.atom_features", Rows::atoms, config.num_atom_features(), config.width, false, Input::data);
+  }
+  if (!config.charge.empty()) {
+    row.batch_tensors.emplace_back("charges");
+    unit.linear("embedding.charge", Rows::atoms, 1, config.width, false, Input::data);
+  }
+  unit.output(Rows::atoms, config.width);
+  return row;
+}
+
+// The vectors and moved vectors that pass to the next layer beside the states.
+void count_outputs(UnitCounter& unit, const ModelConfig& config, bool last) {
+  unit.output(Rows::atoms, config.width);
+  if (config.conv == Conv::painn && !last) unit.output(Rows::components, config.width);
+  if (config.conv == Conv::egnn && config.equivariance && !last) unit.output(Rows::edges, 3);
+}
+
+// With recompute a segment keeps the input of its first unit.
+void keep_input(UnitRow& row, const UnitRow& before) {
+  row.kept_bytes[static_cast<size_t>(config::Recompute::full)] = before.output_bytes;
+}
+
+}  // namespace
+
+schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTableOptions& options) {
+  const bool differentiated = config.has_derivatives();
+  schedule::UnitTable table = {embedding_row(config, options)};
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    UnitRow row{.name = fmt::format("layers.{}", layer), .layer = layer, .batch_tensors = tensors_of_layers(config)};
+    UnitCounter unit(row, options, differentiated, layer == 0);
+    count_geometry(unit, config);
+    count_layer(unit, config, row.name, layer == 0, config.is_last(layer));
+    count_outputs(unit, config, config.is_last(layer));
+    keep_input(row, table.back());
+    table.push_back(std::move(row));
+  }
+  UnitRow row{.name = "head", .batch_tensors = tensors_of_head(config)};
+  UnitCounter unit(row, options, differentiated, false);
+  if (config.has_conv_heads()) count_geometry(unit, config);
+  if (config.has_pooled_heads()) unit.segment_sum(Rows::atoms, config.width);
+  for (int64_t branch = 0; branch < config.head_copies(); ++branch) {
+    count_heads(unit, config, config.branches == 0 ? "head" : fmt::format("head.{}", branch));
+  }
+  row.kept_bytes = {};
+  row.output_bytes = 0;
+  table.push_back(std::move(row));
+  return table;
+}
+
+schedule::UnitTable GnnDescription::unit_table(const config::Config& config,
+                                               const schedule::UnitTableOptions& options) const {
+  return gnn::unit_table(model_of(config), options);
+}
+
+schedule::SampleSizes GnnDescription::sample_sizes(const config::Config& config) const {
+  const data::GraphSizes sizes = data::sizes_of_graphs(data_of(config), graphs_request(model_of(config)));
+  return {.average = {{"atoms", sizes.average_atoms}, {"edges", sizes.average_edges}},
+          .largest = {{"atoms", sizes.most_atoms}, {"edges", sizes.most_edges}}};
+}
+
+}  // namespace terrace::models::gnn

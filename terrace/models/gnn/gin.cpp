@@ -1,0 +1,19 @@
+// Implements the layer of GIN.
+#include "terrace/models/gnn/conv_layer.h"
+#include "terrace/ops/trained_value.h"
+
+namespace terrace::models::gnn {
+
+GinLayer::GinLayer(const ModelConfig& config, LayerPlace, const nn::Build& build)
+    : epsilon_(add_parameter("epsilon", {1}, nn::InitialValue::constant(config.reading == Reading::paper ? 0.0 : 100.0),
+                             /*decay=*/false, build)),
+      output_(add_module<TwoLayers>("output", config.width, config.width, config.width, config.activation, build)) {}
+
+States GinLayer::forward(const States& states, const Graphs& graphs, const Pass& pass) const {
+  const at::Tensor& x = states.scalars;
+  const at::Tensor own = x.mul(ops::trained_value(nn::weight_of(&epsilon_), x.scalar_type()).add(1.0));
+  const at::Tensor sums = ops::segment_sum(ops::gather(x, graphs.senders), graphs.receivers);
+  return {.scalars = output_.forward(own.add(sums), pass)};
+}
+
+}  // namespace terrace::models::gnn

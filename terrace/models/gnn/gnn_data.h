@@ -1,0 +1,22 @@
+// The data of graph networks: prepared graphs.
+#pragma once
+
+#include "terrace/data/data_of_family.h"
+
+namespace terrace::models::gnn {
+
+class GnnData : public data::DataOfFamily {
+ public:
+  std::unique_ptr<data::Source> open(const config::Config& config) const override;
+  std::vector<std::string> problems_with_files(const config::Config& config) const override;
+  std::vector<std::pair<std::string, std::string>> file_facts(const config::Config& config) const override;
+  bool evaluates_other_data() const override { return true; }
+  void hold_out(config::Config& config, const std::vector<std::string>& datasets,
+                const AttachedPaths& attached) const override;
+  void take_attached(config::Config& config, const AttachedPaths& attached) const override;
+  const data::Preparation* preparation() const override;
+  // Graphs of up to five atoms, some of them with no edges and some without labels.
+  data::MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const override;
+};
+
+}  // namespace terrace::models::gnn

@@ -1,0 +1,95 @@
+// Computes lengths, radial functions and cutoffs of edges.
+#include "terrace/models/gnn/graphs.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/where.h>
+
+#include <numbers>
+#include <vector>
+
+namespace terrace::models::gnn {
+namespace {
+
+// Where lengths are 0, [E, 1], and the lengths with 1 in these places.
+struct SafeLengths {
+  at::Tensor is_zero, lengths;
+};
+
+SafeLengths safe(const at::Tensor& lengths) {
+  const at::Tensor is_zero = lengths.detach().eq(0);
+  return {is_zero, lengths.masked_fill(is_zero, 1.0)};
+}
+
+}  // namespace
+
+at::Tensor lengths_of(const at::Tensor& vectors) {
+  const at::Tensor squares = vectors.square().sum(1, /*keepdim=*/true);
+  const at::Tensor is_zero = squares.detach().eq(0);
+  return squares.masked_fill(is_zero, 1.0).sqrt().masked_fill(is_zero, 0.0);
+}
+
+at::Tensor gaussians(const at::Tensor& lengths, int64_t number, double radius) {
+  const double spacing = radius / static_cast<double>(number - 1);
+  const at::Tensor centres = at::arange(number, lengths.options().requires_grad(false)).mul(spacing);
+  return lengths.sub(centres).square().mul(-0.5 / (spacing * spacing)).exp();
+}
+
+at::Tensor sines(const at::Tensor& lengths, int64_t number, double radius) {
+  const auto [is_zero, denominators] = safe(lengths);
+  const at::Tensor frequencies =
+      at::arange(1, number + 1, lengths.options().requires_grad(false)).mul(std::numbers::pi / radius);
+  return at::where(is_zero, frequencies.unsqueeze(0), denominators.mul(frequencies).sin().div(denominators));
+}
+
+at::Tensor cosine_cutoff(const at::Tensor& lengths, double radius) {
+  return lengths.mul(std::numbers::pi / radius).cos().add(1.0).mul(0.5).masked_fill(lengths.detach().ge(radius), 0.0);
+}
+
+at::Tensor segment_counts(const ops::Segments& segments, const at::TensorOptions& options) {
+  const int64_t rows = segments.first.size(0) - 1;
+  return segments.first.narrow(0, 1, rows).sub(segments.first.narrow(0, 0, rows)).to(options).unsqueeze(1);
+}
+
+at::Tensor segment_mean(const at::Tensor& x, const ops::Segments& segments) {
+  const at::Tensor counts = segment_counts(segments, x.options().requires_grad(false)).clamp_min(1.0);
+  return ops::segment_sum(x, segments).div(counts);
+}
+
+at::Tensor Graphs::degrees(const at::TensorOptions& options) const { return segment_counts(receivers, options); }
+at::Tensor Graphs::atom_counts(const at::TensorOptions& options) const { return segment_counts(of_atoms, options); }
+
+// The edges of an atom, and so those of a graph, lie together.
+ops::Segments Graphs::edges_of_graphs() const {
+  return {.rows = of_atoms.rows.index_select(0, receivers.rows),
+          .order = {},
+          .first = receivers.first.index_select(0, of_atoms.first)};
+}
+
+Graphs graphs_of(const ModelConfig& config, const Batch& batch, const at::Tensor& vectors, at::ScalarType type) {
+  Graphs graphs{.graphs = batch["first_atom"].size(0) - 1,
+                .atoms = batch["first_edge"].size(0) - 1,
+                .receivers = {batch["receivers"], {}, batch["first_edge"]},
+                .senders = {batch["senders"], batch["sender_order"], batch["first_sent"]},
+                .of_atoms = {batch["graphs"], {}, batch["first_atom"]},
+                .degree_means = batch["degree_means"],
+                .geometry = {.vectors = vectors.to(type)}};
+  EdgeGeometry& edges = graphs.geometry;
+  edges.lengths = lengths_of(edges.vectors);
+  if (has_radial(config.conv)) {
+    const auto& functions = config.conv == Conv::painn ? sines : gaussians;
+    edges.radial = functions(edges.lengths, config.radial, config.radius);
+  }
+  if (config.conv == Conv::schnet || config.conv == Conv::painn) {
+    edges.cutoff = cosine_cutoff(edges.lengths, config.radius);
+  }
+  if (!config.reads_edge_features()) return graphs;
+  std::vector<at::Tensor> parts;
+  if (edges.radial.defined()) parts.push_back(edges.radial);
+  if (!config.edge_features.empty()) parts.push_back(batch["edge_features"].to(type));
+  if (!parts.empty()) edges.features = at::cat(parts, 1);
+  return graphs;
+}
+
+}  // namespace terrace::models::gnn

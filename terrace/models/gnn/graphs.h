@@ -1,0 +1,55 @@
+// The graphs of a batch as the layers of a network read them: which atoms their edges join, and where these lie.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "terrace/models/gnn/settings/config.h"
+#include "terrace/models/model.h"
+#include "terrace/ops/segments.h"
+
+namespace terrace::models::gnn {
+
+// What layers compute of the vectors of edges, in the model's type.
+struct EdgeGeometry {
+  at::Tensor vectors = {};   // [E, 3] from the receiver to the sender
+  at::Tensor lengths = {};   // [E, 1]
+  at::Tensor radial = {};    // [E, radial]; undefined where the layers have no radial functions
+  at::Tensor cutoff = {};    // [E, 1]: falls from 1 to 0 at the radius; undefined where the layers have none
+  at::Tensor features = {};  // [E, ModelConfig::edge_columns()], radial functions and edge_features; undefined: none
+};
+
+struct Graphs {
+  int64_t graphs = 0, atoms = 0;
+  ops::Segments receivers = {}, senders = {};  // of edges: atoms
+  ops::Segments of_atoms = {};                 // of atoms: graphs
+  at::Tensor degree_means = {};                // [2], see data/graphs/graphs_request.h
+  EdgeGeometry geometry = {};
+
+  at::Tensor degrees(const at::TensorOptions& options) const;      // [N, 1]: edges that each atom receives
+  at::Tensor atom_counts(const at::TensorOptions& options) const;  // [B, 1]
+  ops::Segments edges_of_graphs() const;                           // of edges: graphs
+};
+
+// `vectors` are those of the batch, [E, 3] in double precision, perhaps with a graph of their own for derivatives.
+Graphs graphs_of(const ModelConfig& config, const Batch& batch, const at::Tensor& vectors, at::ScalarType type);
+
+// [E, 1] of vectors [E, 3]. Where a vector is 0 the derivatives are 0 too, of all orders, and never NaN.
+at::Tensor lengths_of(const at::Tensor& vectors);
+
+// [E, K] of lengths [E, 1]. Gaussians exp(-(d - mu)^2 / (2 D^2)) about K centres from 0 to the radius with spacing D
+// (SchNet, Schütt et al., arXiv 1706.08566), and sin(n pi d / radius) / d for n = 1 to K (PaiNN, Schütt et al., arXiv
+// 2102.03150, after DimeNet), n pi / radius at 0.
+at::Tensor gaussians(const at::Tensor& lengths, int64_t number, double radius);
+at::Tensor sines(const at::Tensor& lengths, int64_t number, double radius);
+
+// (cos(pi d / radius) + 1) / 2 of lengths [E, 1] below the radius, else 0.
+at::Tensor cosine_cutoff(const at::Tensor& lengths, double radius);
+
+// Sums over segments divided by their numbers of elements; 0 of empty segments.
+at::Tensor segment_mean(const at::Tensor& x, const ops::Segments& segments);
+// Number of elements of each segment, [rows, 1].
+at::Tensor segment_counts(const ops::Segments& segments, const at::TensorOptions& options);
+
+}  // namespace terrace::models::gnn

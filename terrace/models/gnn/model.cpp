@@ -1,0 +1,187 @@
+// Computes the units of a graph network.
+#include "terrace/models/gnn/model.h"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "terrace/base/error.h"
+#include "terrace/models/gnn/derivatives.h"
+#include "terrace/models/gnn/output_loss.h"
+#include "terrace/ops/loss_term.h"
+
+namespace terrace::models::gnn {
+
+EmbeddingUnit::EmbeddingUnit(const ModelConfig& config, const nn::Build& build)
+    : elements_(add_module<nn::Embedding>("elements", element_rows, config.width, element_rows,
+                                          nn::InitialValue::normal(1.0), build)),
+      atom_features_(config.atom_features.empty() ? nullptr
+                                                  : &add_module<Linear>("atom_features", config.num_atom_features(),
+                                                                        config.width, false, build)),
+      charge_(config.charge.empty() ? nullptr : &add_module<Linear>("charge", 1, config.width, false, build)) {}
+
+at::Tensor EmbeddingUnit::forward(const Batch& batch, const Pass& pass) const {
+  at::Tensor x = elements_.forward(batch["species"], "element", pass.deferred);  // [N, F]
+  if (atom_features_ != nullptr) x = x.add(atom_features_->forward(batch["atom_features"].to(x.scalar_type()), pass));
+  if (charge_ == nullptr) return x;
+  const at::Tensor of_atoms = batch["charges"].index_select(0, batch["graphs"]).unsqueeze(1);  // [N, 1]
+  return x.add(charge_->forward(of_atoms.to(x.scalar_type()), pass));
+}
+
+Gnn::Gnn(const ModelConfig& config, const nn::Build& build)
+    : config_(config),
+      build_(build),
+      embedding_(add_module<EmbeddingUnit>("embedding", config, build)),
+      layers_(add_layers()),
+      heads_(add_heads()) {}
+
+std::vector<NetworkLayer*> Gnn::add_layers() {
+  std::vector<NetworkLayer*> layers;
+  for (int64_t layer = 0; layer < config_.layers; ++layer) {
+    const LayerPlace place{.first = layer == 0, .last = config_.is_last(layer)};
+    layers.push_back(&add_module<NetworkLayer>(fmt::format("layers.{}", layer), config_, place, build_));
+  }
+  return layers;
+}
+
+std::vector<Heads*> Gnn::add_heads() {
+  if (config_.branches == 0) return {&add_module<Heads>("head", config_, build_)};
+  std::vector<Heads*> heads;
+  for (int64_t branch = 0; branch < config_.branches; ++branch) {
+    heads.push_back(&add_module<Heads>(fmt::format("head.{}", branch), config_, build_));
+  }
+  return heads;
+}
+
+std::vector<nn::Parameter*> Gnn::unit_parameters(int64_t unit) {
+  if (unit == 0) return embedding_.parameters();
+  if (unit + 1 < num_units()) return layers_.at(static_cast<size_t>(unit - 1))->parameters();
+  std::vector<nn::Parameter*> list;
+  for (Heads* heads : heads_) {
+    for (nn::Parameter* parameter : heads->parameters()) list.push_back(parameter);
+  }
+  return list;
+}
+
+bool Gnn::has_vectors_behind(int64_t unit) const {
+  return config_.conv == Conv::painn && unit > 0 && !config_.is_last(unit - 1);
+}
+
+bool Gnn::has_moved_behind(int64_t unit) const {
+  return config_.conv == Conv::egnn && config_.equivariance && unit > 0 && !config_.is_last(unit - 1);
+}
+
+// `input` are the tensors that the unit before `begin` gave.
+Gnn::Work Gnn::begin_work(int64_t begin, const Tensors& input, const Batch& batch) const {
+  Work work{.vectors = batch["vectors"]};
+  if (begin > 0) {
+    size_t next = 0;
+    work.states.scalars = input.at(next++);
+    if (has_vectors_behind(begin - 1)) work.states.vectors = input.at(next++);
+    if (has_moved_behind(begin - 1)) work.states.moved = input.at(next++);
+    if (config_.has_derivatives()) work.vectors = input.at(next++);
+  } else if (config_.has_derivatives()) {
+    work.vectors = work.vectors.detach().requires_grad_(true);
+  }
+  work.graphs = graphs_of(config_, batch, work.vectors, build_.type);
+  return work;
+}
+
+void Gnn::compute(int64_t begin, int64_t end, Work& work, const Batch& batch, const Pass& pass) const {
+  for (int64_t unit = begin; unit < end; ++unit) {
+    if (unit == 0) {
+      work.states = {.scalars = embedding_.forward(batch, pass)};
+    } else {
+      work.states = layers_[static_cast<size_t>(unit - 1)]->forward(work.states, work.graphs, pass);
+    }
+  }
+}
+
+Tensors Gnn::forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) {
+  TERRACE_CHECK(begin >= 0 && end < num_units(), "units {} to {} of {} have no forward", begin, end - 1, num_units());
+  const at::AutoGradMode with_graph(at::GradMode::is_enabled() || config_.has_derivatives());
+  Work work = begin_work(begin, input, batch);
+  compute(begin, end, work, batch, pass);
+  Tensors output = {work.states.scalars};
+  if (has_vectors_behind(end - 1)) output.push_back(work.states.vectors);
+  if (has_moved_behind(end - 1)) output.push_back(work.states.moved);
+  if (config_.has_derivatives()) output.push_back(work.vectors);
+  return output;
+}
+
+void Gnn::add_derivatives(const Work& work, const Batch& batch, std::vector<Value>& values) const {
+  std::vector<at::Tensor> gradients(values.size());  // of each energy, computed once
+  for (size_t i = 0; i < values.size(); ++i) {
+    const OutputConfig& output = config_.outputs[i];
+    if (!output.is_derivative()) continue;
+    const auto energy = static_cast<size_t>(find_output(config_, output.derivative_of));
+    at::Tensor& gradient = gradients[energy];
+    if (!gradient.defined()) {
+      gradient = gradient_by_vectors(values[energy].mean, work.vectors).to(build_.type);  // [E, 3]
+    }
+    values[i].mean = output.derivative == Derivative::forces
+                         ? forces_of(gradient, work.graphs)
+                         : stress_of(gradient, work.vectors, batch["volumes"], work.graphs);
+  }
+}
+
+// The values of all outputs, and the graphs of the batch.
+std::vector<Value> Gnn::predicted(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass,
+                                  Graphs& graphs) const {
+  const at::AutoGradMode with_graph(at::GradMode::is_enabled() || config_.has_derivatives());
+  Work work = begin_work(begin, input, batch);
+  compute(begin, num_units() - 1, work, batch, pass);
+  const at::Tensor pooled =
+      config_.has_pooled_heads() ? pooled_states(work.states.scalars, work.graphs, config_.pooling) : at::Tensor();
+  std::vector<Tensors> of_branches;
+  for (const Heads* heads : heads_) of_branches.push_back(heads->forward(work.states, pooled, work.graphs, pass));
+  const Tensors given = of_own_branches(config_, of_branches, batch["branches"], work.graphs);
+  std::vector<Value> values = values_of(config_, given, work.graphs);
+  add_derivatives(work, batch, values);
+  graphs = std::move(work.graphs);
+  return values;
+}
+
+Tensors Gnn::loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {
+  Graphs graphs;
+  const std::vector<Value> values = predicted(begin, input, batch, pass, graphs);
+  Tensors terms, figures;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const OutputTerms output = output_terms(config_.outputs[i], values[i], batch, graphs);
+    terms.push_back(ops::loss_term(output.loss, pass.gradient_scales.at(i)));
+    figures.push_back(output.figures);
+  }
+  terms.insert(terms.end(), figures.begin(), figures.end());
+  return terms;
+}
+
+std::vector<LossTerm> Gnn::losses() const {
+  const std::vector<double> weights = output_weights(config_);
+  std::vector<LossTerm> terms, figures;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    terms.push_back({.name = config_.outputs[i].name, .weight = weights[i]});
+    figures.push_back({.name = config_.outputs[i].name + " errors", .weight = 0, .numbers = 2});
+  }
+  terms.insert(terms.end(), figures.begin(), figures.end());
+  return terms;
+}
+
+Outputs Gnn::outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {
+  Graphs graphs;
+  const std::vector<Value> values = predicted(begin, input, batch, pass, graphs);
+  Outputs outputs;
+  for (size_t i = 0; i < values.size(); ++i) add_in_data_units(config_.outputs[i], values[i], batch, outputs);
+  return outputs;
+}
+
+std::vector<TensorShape> Gnn::output_shapes(int64_t unit, const Batch& batch) const {
+  const int64_t atoms = batch.sizes.at("atoms"), edges = batch.sizes.at("edges");
+  std::vector<TensorShape> shapes = {{.sizes = {atoms, config_.width}, .type = build_.type}};
+  if (has_vectors_behind(unit)) shapes.push_back({.sizes = {atoms, 3, config_.width}, .type = build_.type});
+  if (has_moved_behind(unit)) shapes.push_back({.sizes = {edges, 3}, .type = build_.type});
+  if (config_.has_derivatives()) shapes.push_back({.sizes = {edges, 3}, .type = at::kDouble});
+  return shapes;
+}
+
+}  // namespace terrace::models::gnn

@@ -1,0 +1,108 @@
+// Implements the modules.
+#include "terrace/models/gnn/modules.h"
+
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softplus.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "terrace/base/error.h"
+#include "terrace/ops/linear.h"
+#include "terrace/ops/trained_value.h"
+
+namespace terrace::models::gnn {
+namespace {
+
+constexpr double norm_epsilon = 1e-5;
+
+nn::InitialValue glorot(int64_t inputs, int64_t outputs, double gain) {
+  const double bound = gain * std::sqrt(6.0 / static_cast<double>(inputs + outputs));
+  return nn::InitialValue::uniform(-bound, bound);
+}
+
+}  // namespace
+
+at::Tensor activated(const at::Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::relu:
+      return x.relu();
+    case Activation::silu:
+      return at::silu(x);
+    case Activation::tanh:
+      return x.tanh();
+    case Activation::gelu:
+      return at::gelu(x);
+    case Activation::softplus:
+      return at::softplus(x);
+    case Activation::shifted_softplus:
+      return at::softplus(x).sub(std::numbers::ln2);
+    case Activation::automatic:
+      break;
+  }
+  TERRACE_CHECK(false, "an activation that was not derived");
+  return {};
+}
+
+Linear::Linear(int64_t inputs, int64_t outputs, bool bias, const nn::Build& build, double gain)
+    : weight(add_parameter("weight", {outputs, inputs}, glorot(inputs, outputs, gain), /*decay=*/true, build)),
+      bias(bias ? &add_parameter("bias", {outputs}, nn::InitialValue::constant(0.0), /*decay=*/false, build)
+                : nullptr) {
+  weight.gradient_holds_sum = std::make_shared<bool>(true);
+}
+
+at::Tensor Linear::forward(const at::Tensor& x, const Pass& pass) const {
+  const at::Tensor rows = x.reshape({x.numel() / x.size(-1), x.size(-1)});
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.back() = weight.value.size(0);
+  return ops::linear(rows, nn::weight_of(&weight), nn::weight_of(bias), pass.deferred).view(sizes);
+}
+
+TwoLayers::TwoLayers(int64_t inputs, int64_t hidden, int64_t outputs, Activation activation, const nn::Build& build)
+    : activation_(activation),
+      first_(add_module<Linear>("first", inputs, hidden, true, build)),
+      second_(add_module<Linear>("second", hidden, outputs, true, build)) {}
+
+at::Tensor TwoLayers::forward(const at::Tensor& x, const Pass& pass) const {
+  return second_.forward(activated(first_.forward(x, pass), activation_), pass);
+}
+
+EdgeLinear::EdgeLinear(int64_t inputs, int64_t features, int64_t outputs, const nn::Build& build)
+    : receiver_(add_module<Linear>("receiver", inputs, outputs, true, build)),
+      sender_(add_module<Linear>("sender", inputs, outputs, false, build)),
+      features_(features > 0 ? &add_module<Linear>("features", features, outputs, false, build) : nullptr) {}
+
+at::Tensor EdgeLinear::forward(const at::Tensor& x, const at::Tensor& features, const Graphs& graphs,
+                               const Pass& pass) const {
+  const at::Tensor sum = ops::gather(receiver_.forward(x, pass), graphs.receivers)
+                             .add(ops::gather(sender_.forward(x, pass), graphs.senders));
+  return features_ == nullptr ? sum : sum.add(features_->forward(features, pass));
+}
+
+StateNorm::StateNorm(int64_t width, const nn::Build& build)
+    : weight_(add_parameter("weight", {width}, nn::InitialValue::constant(1.0), /*decay=*/false, build)),
+      bias_(add_parameter("bias", {width}, nn::InitialValue::constant(0.0), /*decay=*/false, build)) {}
+
+at::Tensor StateNorm::forward(const at::Tensor& x) const {
+  return at::layer_norm(x, {x.size(-1)}, ops::trained_value(nn::weight_of(&weight_), x.scalar_type()),
+                        ops::trained_value(nn::weight_of(&bias_), x.scalar_type()), norm_epsilon);
+}
+
+DenseLayers::DenseLayers(int64_t inputs, int64_t layers, int64_t width, int64_t outputs, Activation activation,
+                         const nn::Build& build)
+    : activation_(activation) {
+  for (int64_t i = 0; i < layers; ++i) {
+    hidden_.push_back(&add_module<Linear>(fmt::format("hidden.{}", i), i == 0 ? inputs : width, width, true, build));
+  }
+  output_ = &add_module<Linear>("output", layers == 0 ? inputs : width, outputs, true, build);
+}
+
+at::Tensor DenseLayers::forward(at::Tensor x, const Pass& pass) const {
+  for (const Linear* layer : hidden_) x = activated(layer->forward(x, pass), activation_);
+  return output_->forward(x, pass);
+}
+
+}  // namespace terrace::models::gnn

@@ -1,0 +1,77 @@
+// The modules that the layers and heads of graph networks are made of. All can be differentiated twice.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "terrace/models/gnn/graphs.h"
+#include "terrace/models/gnn/settings/config.h"
+#include "terrace/nn/layers.h"
+
+namespace terrace::models::gnn {
+
+// The shifted softplus is softplus(x) - ln 2, which is 0 at 0.
+at::Tensor activated(const at::Tensor& x, Activation activation);
+
+// y = x W^T + b with the initial values of Glorot and Bengio (2010): uniform up to sqrt(6 / (inputs + outputs)), times
+// `gain`.
+class Linear : public nn::Module {
+ public:
+  Linear(int64_t inputs, int64_t outputs, bool bias, const nn::Build& build, double gain = 1.0);
+  at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
+
+  nn::Parameter& weight;
+  nn::Parameter* const bias;  // null: none
+};
+
+// Linear, activation, linear.
+class TwoLayers : public nn::Module {
+ public:
+  TwoLayers(int64_t inputs, int64_t hidden, int64_t outputs, Activation activation, const nn::Build& build);
+  at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
+
+ private:
+  Activation activation_;
+  Linear &first_, &second_;
+};
+
+// For each edge A x_receiver + B x_sender + C features + b, [E, outputs], of x [N, inputs]: a linear layer of the three
+// beside each other, whose products with the states are computed once for each atom.
+class EdgeLinear : public nn::Module {
+ public:
+  // Without features C is left out.
+  EdgeLinear(int64_t inputs, int64_t features, int64_t outputs, const nn::Build& build);
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& features, const Graphs& graphs, const Pass& pass) const;
+
+ private:
+  Linear &receiver_, &sender_;
+  Linear* const features_;  // null: none
+};
+
+// LayerNorm over the columns of states.
+class StateNorm : public nn::Module {
+ public:
+  StateNorm(int64_t width, const nn::Build& build);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  nn::Parameter &weight_, &bias_;
+};
+
+// Hidden layers with activations, of `width`, then a linear layer.
+class DenseLayers : public nn::Module {
+ public:
+  DenseLayers(int64_t inputs, int64_t layers, int64_t width, int64_t outputs, Activation activation,
+              const nn::Build& build);
+  at::Tensor forward(at::Tensor x, const Pass& pass) const;
+
+ private:
+  Activation activation_;
+  std::vector<Linear*> hidden_;
+  Linear* output_;
+};
+
+}  // namespace terrace::models::gnn

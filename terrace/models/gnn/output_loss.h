@@ -1,0 +1,21 @@
+// The terms of the loss of an output, and the output in the units of the data.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "terrace/models/gnn/heads.h"
+#include "terrace/models/model.h"
+
+namespace terrace::models::gnn {
+
+struct OutputTerms {
+  at::Tensor loss;     // the sum over all labelled values
+  at::Tensor figures;  // [2]: the sums of the sizes and of the squares of the errors in the units of the data
+};
+
+OutputTerms output_terms(const OutputConfig& output, const Value& value, const Batch& batch, const Graphs& graphs);
+
+// NAME: [B or N, columns] fp64, and of an uncertain output its standard deviation NAME_std.
+void add_in_data_units(const OutputConfig& output, const Value& value, const Batch& batch, Outputs& outputs);
+
+}  // namespace terrace::models::gnn

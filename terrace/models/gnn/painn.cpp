@@ -1,0 +1,69 @@
+// Implements the layer of PaiNN.
+#include <ATen/ops/cat.h>
+
+#include "terrace/models/gnn/conv_layer.h"
+
+namespace terrace::models::gnn {
+namespace {
+
+constexpr double norm_square = 1e-8;  // added to the square of a norm
+
+// Part `number` of the columns, which are as many as those of `of` parts.
+at::Tensor part(const at::Tensor& x, int64_t number, int64_t width) { return x.narrow(-1, number * width, width); }
+
+}  // namespace
+
+// Without vectors before it, a layer has no p; without any behind it, no g.
+PaiNNLayer::PaiNNLayer(const ModelConfig& config, LayerPlace place, const nn::Build& build)
+    : width_(config.width),
+      place_(place),
+      divides_twice_(config.reading == Reading::hydragnn),
+      context_(add_module<TwoLayers>("context", config.width, config.width, (place.first ? 2 : 3) * config.width,
+                                     config.activation, build)),
+      filter_(add_module<Linear>("filter", config.radial, (place.first ? 2 : 3) * config.width, true, build)),
+      mixed_(add_module<Linear>("mixed", config.width, 2 * config.width, false, build)),
+      update_(add_module<TwoLayers>("update", 2 * config.width, config.width, (place.last ? 2 : 3) * config.width,
+                                    config.activation, build)),
+      ending_(divides_twice_
+                  ? &add_module<TwoLayers>("ending", config.width, config.width, config.width, Activation::tanh, build)
+                  : nullptr),
+      vector_ending_(divides_twice_ && !place.last
+                         ? &add_module<Linear>("vector_ending", config.width, config.width, false, build)
+                         : nullptr) {}
+
+States PaiNNLayer::with_messages(const States& states, const Graphs& graphs, const Pass& pass) const {
+  const EdgeGeometry& edges = graphs.geometry;
+  const at::Tensor filters = filter_.forward(edges.radial, pass).mul(edges.cutoff);  // [E, 2 F or 3 F]
+  const at::Tensor sent = ops::gather(context_.forward(states.scalars, pass), graphs.senders).mul(filters);
+  // A vector of length 0 has no direction.
+  const at::Tensor lengths = edges.lengths.masked_fill(edges.lengths.detach().eq(0), 1.0);
+  const at::Tensor directions = edges.vectors.div(divides_twice_ ? lengths.square() : lengths).unsqueeze(2);
+  const at::Tensor t = part(sent, 0, width_);
+  at::Tensor vectors = part(sent, 1, width_).unsqueeze(1).mul(directions);  // [E, 3, F]
+  if (!place_.first) {
+    vectors = vectors.add(ops::gather(states.vectors, graphs.senders).mul(part(sent, 2, width_).unsqueeze(1)));
+  }
+  const at::Tensor sums = ops::segment_sum(vectors, graphs.receivers);
+  return {.scalars = states.scalars.add(ops::segment_sum(t, graphs.receivers)),
+          .vectors = place_.first ? sums : states.vectors.add(sums)};
+}
+
+States PaiNNLayer::updated(const States& states, const Pass& pass) const {
+  const at::Tensor mixed = mixed_.forward(states.vectors, pass);                         // [N, 3, 2 F]
+  const at::Tensor u = part(mixed, 0, width_), v = part(mixed, 1, width_);               // [N, 3, F]
+  const at::Tensor norms = v.square().sum(1).add(norm_square).sqrt();                    // [N, F]
+  const at::Tensor update = update_.forward(at::cat({states.scalars, norms}, 1), pass);  // [N, 2 F or 3 F]
+  const at::Tensor h = part(update, 0, width_), k = part(update, 1, width_);
+  States result{.scalars = states.scalars.add(h.mul(u.mul(v).sum(1))).add(k)};
+  if (!place_.last) result.vectors = states.vectors.add(part(update, 2, width_).unsqueeze(1).mul(u));
+  return result;
+}
+
+States PaiNNLayer::forward(const States& states, const Graphs& graphs, const Pass& pass) const {
+  States result = updated(with_messages(states, graphs, pass), pass);
+  if (ending_ != nullptr) result.scalars = ending_->forward(result.scalars, pass);
+  if (vector_ending_ != nullptr) result.vectors = vector_ending_->forward(result.vectors, pass);
+  return result;
+}
+
+}  // namespace terrace::models::gnn

@@ -1,0 +1,27 @@
+// Implements the layer of SchNet.
+#include "terrace/models/gnn/conv_layer.h"
+
+namespace terrace::models::gnn {
+
+// HydraGNN's filters always have the paper's activation.
+SchNetLayer::SchNetLayer(const ModelConfig& config, LayerPlace, const nn::Build& build)
+    : activation_(config.activation),
+      inputs_(add_module<Linear>("inputs", config.width, config.filters, false, build)),
+      filter_(add_module<TwoLayers>(
+          "filter", config.radial, config.filters, config.filters,
+          config.reading == Reading::hydragnn ? Activation::shifted_softplus : config.activation, build)),
+      sums_(add_module<Linear>("sums", config.filters, config.width, true, build)),
+      output_(config.reading == Reading::hydragnn
+                  ? nullptr
+                  : &add_module<Linear>("output", config.width, config.width, true, build)) {}
+
+States SchNetLayer::forward(const States& states, const Graphs& graphs, const Pass& pass) const {
+  const EdgeGeometry& edges = graphs.geometry;
+  const at::Tensor filters = filter_.forward(edges.radial, pass).mul(edges.cutoff);                    // [E, filters]
+  const at::Tensor sent = ops::gather(inputs_.forward(states.scalars, pass), graphs.senders);          // [E, filters]
+  const at::Tensor sums = sums_.forward(ops::segment_sum(sent.mul(filters), graphs.receivers), pass);  // [N, F]
+  if (output_ == nullptr) return {.scalars = sums};
+  return {.scalars = states.scalars.add(output_->forward(activated(sums, activation_), pass))};
+}
+
+}  // namespace terrace::models::gnn

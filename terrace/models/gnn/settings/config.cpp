@@ -1,0 +1,116 @@
+// Derives values of keys, and gives access to [model].
+#include "terrace/models/gnn/settings/config.h"
+
+#include <algorithm>
+
+#include "terrace/base/error.h"
+#include "terrace/config/family.h"
+
+namespace terrace::models::gnn {
+namespace {
+
+Activation usual_activation(Conv conv, Reading reading) {
+  if (reading == Reading::hydragnn) return Activation::relu;
+  switch (conv) {
+    case Conv::schnet:
+      return Activation::shifted_softplus;
+    case Conv::painn:
+    case Conv::egnn:
+      return Activation::silu;
+    case Conv::cgcnn:
+      return Activation::softplus;
+    case Conv::pna:
+    case Conv::gin:
+    case Conv::gatv2:
+      break;
+  }
+  return Activation::relu;
+}
+
+int64_t sum_of_sizes(const Sizes& sizes) {
+  int64_t sum = 0;
+  for (const auto& [name, size] : sizes) sum += size;
+  return sum;
+}
+
+void derive_output(ModelConfig& model, OutputConfig& output) {
+  if (output.label.empty()) output.label = output.name;
+  if (output.is_derivative()) return;
+  output.head = model.head_of(output);
+  if (output.width == 0 && output.head != HeadKind::conv) output.width = model.width;
+  if (output.offset == Offset::automatic) {
+    const bool by_elements = output.level == Level::graph && (output.per_atom || output.is_atomwise());
+    output.offset = by_elements && output.columns == 1 ? Offset::elements : Offset::mean;
+  }
+}
+
+}  // namespace
+
+int64_t ModelConfig::num_atom_features() const { return sum_of_sizes(atom_features); }
+int64_t ModelConfig::num_edge_features() const { return sum_of_sizes(edge_features); }
+
+bool ModelConfig::has_derivatives() const { return std::ranges::any_of(outputs, &OutputConfig::is_derivative); }
+
+bool ModelConfig::reads_edge_features() const {
+  return conv == Conv::egnn || conv == Conv::pna || conv == Conv::gatv2 || conv == Conv::cgcnn;
+}
+
+int64_t ModelConfig::edge_columns() const { return radial + num_edge_features(); }
+
+bool ModelConfig::has_conv_heads() const {
+  return std::ranges::any_of(outputs, [](const OutputConfig& output) { return output.head == HeadKind::conv; });
+}
+
+bool ModelConfig::is_differentiated(const OutputConfig& output) const {
+  return std::ranges::find(outputs, output.name, &OutputConfig::derivative_of) != outputs.end();
+}
+
+HeadKind ModelConfig::head_of(const OutputConfig& output) const {
+  if (output.head != HeadKind::automatic) return output.head;
+  return is_differentiated(output) ? HeadKind::atomwise : HeadKind::dense;
+}
+
+bool ModelConfig::is_pooled(const OutputConfig& output) const {
+  return !output.is_derivative() && output.level == Level::graph && head_of(output) != HeadKind::atomwise;
+}
+
+bool ModelConfig::has_pooled_heads() const {
+  return std::ranges::any_of(outputs, [this](const OutputConfig& output) { return is_pooled(output); });
+}
+
+bool has_radial(Conv conv) { return conv != Conv::egnn && conv != Conv::gin; }
+
+int64_t usual_radial(Conv conv) {
+  if (!has_radial(conv)) return 0;
+  return conv == Conv::painn ? 20 : 50;
+}
+
+void derive(config::Config& config) {
+  ModelConfig& model = model_of(config);
+  if (model.radial == 0) model.radial = usual_radial(model.conv);
+  if (model.filters == 0 && model.conv == Conv::schnet) model.filters = model.width;
+  if (model.shared_width == 0 && model.shared_layers > 0) model.shared_width = model.width;
+  if (model.activation == Activation::automatic) model.activation = usual_activation(model.conv, model.reading);
+  for (OutputConfig& output : model.outputs) derive_output(model, output);
+}
+
+std::vector<double> output_weights(const ModelConfig& model) {
+  double sum = 0;
+  for (const OutputConfig& output : model.outputs) sum += output.weight;
+  std::vector<double> weights;
+  for (const OutputConfig& output : model.outputs) weights.push_back(output.weight / sum);
+  return weights;
+}
+
+int64_t find_output(const ModelConfig& model, std::string_view name) {
+  const auto found = std::ranges::find(model.outputs, name, &OutputConfig::name);
+  return found == model.outputs.end() ? -1 : found - model.outputs.begin();
+}
+
+const ModelConfig& model_of(const config::Config& config) {
+  if (const auto* model = config.model.find<ModelConfig>()) return *model;
+  throw UserError::of("this needs a graph network (model.family = \"gnn\"), and the model is of the family \"{}\"",
+                      config.family == nullptr ? "" : config.family->name);
+}
+
+}  // namespace terrace::models::gnn

@@ -1,0 +1,305 @@
+// Defines the rules between the keys of a graph network and with [train] and [layout].
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "terrace/base/error.h"
+#include "terrace/config/divisors.h"
+#include "terrace/config/domain.h"
+#include "terrace/models/gnn/settings/config.h"
+#include "terrace/models/gnn/settings/keys.h"
+
+namespace terrace::models::gnn {
+namespace {
+
+using config::Config;
+
+std::string key_of(const ModelConfig& model, const OutputConfig& output) {
+  return fmt::format("model.outputs[{}] (name = \"{}\")", &output - model.outputs.data() + 1, output.name);
+}
+
+std::string output_names(const ModelConfig& model) {
+  std::vector<std::string> names;
+  for (const OutputConfig& output : model.outputs) names.push_back("\"" + output.name + "\"");
+  return config::listed(names, "and");
+}
+
+// The sentences about single outputs, one after another.
+template <typename Problem>
+std::string of_each(const Config& c, const Problem& problem) {
+  const ModelConfig& model = model_of(c);
+  std::string text;
+  for (const OutputConfig& output : model.outputs) {
+    const std::string sentence = problem(model, output);
+    if (!sentence.empty()) text += (text.empty() ? "" : "; ") + key_of(model, output) + " " + sentence;
+  }
+  return text;
+}
+
+std::string there_are_outputs(const Config& c) {
+  if (!model_of(c).outputs.empty()) return "";
+  return "model.outputs is empty, so there is nothing to learn; add [[model.outputs]] with a line such as name = "
+         "\"energy\"";
+}
+
+bool is_name(const std::string& name) {
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  return is_letter(name.front()) &&
+         std::ranges::all_of(name, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; });
+}
+
+std::string names_are_words(const Config& c) {
+  return of_each(c, [](const ModelConfig&, const OutputConfig& output) -> std::string {
+    if (is_name(output.name)) return "";
+    return "has a name that is no key of the metrics; use lower-case letters, digits and _, and label = for the "
+           "property's name";
+  });
+}
+
+std::string names_differ(const Config& c) {
+  std::set<std::string> names;
+  return of_each(c, [&](const ModelConfig&, const OutputConfig& output) -> std::string {
+    if (names.insert(output.name).second) return "";
+    return "has the name of another output; give it one of its own, and label = for the property's name";
+  });
+}
+
+std::string heads_fit_levels(const Config& c) {
+  return of_each(c, [](const ModelConfig&, const OutputConfig& output) -> std::string {
+    if (output.is_derivative()) return "";
+    if (output.head == HeadKind::conv && output.level == Level::graph) {
+      return "has level = \"graph\", and head = \"conv\" is for outputs of nodes; use \"dense\" or \"atomwise\"";
+    }
+    if (output.level == Level::graph) return "";
+    if (output.head == HeadKind::atomwise) {
+      return "has level = \"node\", and head = \"atomwise\" sums over a graph; use \"dense\" or \"conv\"";
+    }
+    if (output.per_atom) return "has level = \"node\", and per_atom divides values of graphs; remove per_atom";
+    if (output.offset == Offset::elements) {
+      return "has level = \"node\", and offset = \"elements\" is for outputs of graphs; use \"mean\" or \"none\"";
+    }
+    if (output.head == HeadKind::conv && output.width != 0) {
+      return "has head = \"conv\", whose layers have model.width; remove its width";
+    }
+    return "";
+  });
+}
+
+std::string uncertain_has_its_own_loss(const Config& c) {
+  return of_each(c, [](const ModelConfig&, const OutputConfig& output) -> std::string {
+    if (!output.uncertain || output.loss == LossKind::mse) return "";
+    return fmt::format("has uncertain = true, whose loss is the likelihood; remove loss = \"{}\"",
+                       config::name_of(output.loss));
+  });
+}
+
+std::string derivatives_have_no_heads(const Config& c) {
+  return of_each(c, [](const ModelConfig&, const OutputConfig& output) -> std::string {
+    if (!output.is_derivative()) {
+      if (output.derivative == Derivative::forces) return "";
+      return "has derivative = \"stress\" and no derivative_of; name the output, as derivative_of = \"energy\"";
+    }
+    OutputConfig plain{.name = output.name,
+                       .label = output.label,
+                       .weight = output.weight,
+                       .loss = output.loss,
+                       .derivative_of = output.derivative_of,
+                       .derivative = output.derivative};
+    if (plain == output) return "";
+    return "is a derivative, which has no head: remove all of its keys but name, label, weight, loss, derivative_of "
+           "and derivative";
+  });
+}
+
+std::string derivatives_are_of_energies(const Config& c) {
+  return of_each(c, [](const ModelConfig& model, const OutputConfig& output) -> std::string {
+    if (!output.is_derivative()) return "";
+    const int64_t number = find_output(model, output.derivative_of);
+    if (number < 0) {
+      return fmt::format("has derivative_of = \"{}\", and the outputs are {}", output.derivative_of,
+                         output_names(model));
+    }
+    const OutputConfig& energy = model.outputs[static_cast<size_t>(number)];
+    const bool is_energy = !energy.is_derivative() && energy.level == Level::graph && energy.columns == 1 &&
+                           (energy.head == HeadKind::automatic || energy.is_atomwise());
+    if (!is_energy) {
+      return fmt::format(
+          "is the derivative of \"{}\", which must be an output of graphs with one column and head = \"atomwise\", so "
+          "that it is the sum over the atoms",
+          energy.name);
+    }
+    for (const OutputConfig& other : model.outputs) {
+      if (&other == &output) break;
+      if (other.derivative_of == output.derivative_of && other.derivative == output.derivative) {
+        return fmt::format("is the same derivative as \"{}\"; remove one of them", other.name);
+      }
+    }
+    return "";
+  });
+}
+
+std::string derivatives_have_one_stage(const Config& c) {
+  if (c.layout.pipeline == 1 || !model_of(c).has_derivatives()) return "";
+  return fmt::format(
+      "layout.pipeline = {} and forces or stress among model.outputs: their gradients need the graph of all layers on "
+      "one rank; use pipeline = 1, and sharding = \"zero3\" where memory is short",
+      c.layout.pipeline);
+}
+
+std::string derivatives_keep_their_graph(const Config& c) {
+  if (c.train.recompute == config::Recompute::none || !model_of(c).has_derivatives()) return "";
+  return fmt::format(
+      "train.recompute = \"{}\" and forces or stress among model.outputs, whose gradients need what recompute would "
+      "drop; use \"none\", and smaller train.micro_batch_sizes where memory is short",
+      config::name_of(c.train.recompute));
+}
+
+std::string derivatives_need_positions(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  if (model.conv != Conv::gin || !model.has_derivatives()) return "";
+  return "model.conv = \"gin\" does not see where atoms are, so that forces and stress would be 0; use \"painn\", "
+         "\"schnet\" or \"egnn\"";
+}
+
+std::string cap_keeps_energies_smooth(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  if (model.max_neighbours == 0 || model.cap_with_forces || !model.has_derivatives()) return "";
+  return fmt::format(
+      "model.max_neighbours = {} and forces or stress among model.outputs: energies jump where an atom enters or "
+      "leaves "
+      "the list; use max_neighbours = 0, or cap_with_forces = true to do it all the same",
+      model.max_neighbours);
+}
+
+std::string nothing_is_cut(const Config& c) {
+  if (c.layout.tensor == 1) return "";
+  return fmt::format(
+      "layout.tensor = {} and the layers of model.family = \"gnn\" are not cut; use 1, and more data-parallel ranks "
+      "with a sharding such as \"zero3\"",
+      c.layout.tensor);
+}
+
+std::string computes_in_fp32(const Config& c) {
+  if (c.train.precision == config::Precision::fp32) return "";
+  return fmt::format("train.precision = \"{}\" and models of model.family = \"gnn\" are computed in fp32; use \"fp32\"",
+                     config::name_of(c.train.precision));
+}
+
+std::string selects_nothing(const Config& c) {
+  if (c.train.recompute != config::Recompute::selective) return "";
+  return "train.recompute = \"selective\" recomputes the attention of transformers, which models of model.family = "
+         "\"gnn\" do not have; use \"full\" or \"none\"";
+}
+
+std::string heads_divide_width(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  if (model.conv != Conv::gatv2 || model.width % model.heads == 0) return "";
+  return fmt::format("model.heads = {} does not divide model.width = {}; use {}", model.heads, model.width,
+                     config::listed(config::divisors_near(model.width, model.heads)));
+}
+
+std::string gaussians_have_a_spacing(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  if (model.conv == Conv::painn || model.radial != 1) return "";
+  return fmt::format("model.radial = 1, and the width of Gaussians with conv = \"{}\" is their spacing; use at least 2",
+                     config::name_of(model.conv));
+}
+
+std::string edge_features_are_of_given_edges(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  if (model.edge_features.empty()) return "";
+  if (model.edges == Edges::radius) {
+    return "model.edge_features are properties of the edges of files, and model.edges = \"radius\" makes others; use "
+           "edges = \"given\", or remove edge_features";
+  }
+  if (model.reads_edge_features()) return "";
+  return fmt::format(
+      "model.edge_features have no effect with conv = \"{}\"; use \"egnn\", \"pna\", \"gatv2\" or "
+      "\"cgcnn\", or remove them",
+      config::name_of(model.conv));
+}
+
+std::string branches_are_datasets(const Config& c) {
+  const int64_t branches = model_of(c).branches, datasets = std::ssize(data_of(c).train);
+  if (branches == 0 || branches == datasets) return "";
+  return fmt::format("model.branches = {} and data.train has {} datasets; use {}, or 0 for one head for all", branches,
+                     datasets, datasets);
+}
+
+// Reasons why keys have no effect.
+
+std::string without_radial(const Config& c) {
+  const Conv conv = model_of(c).conv;
+  return has_radial(conv) ? "" : fmt::format("with model.conv = \"{}\"; remove it", config::name_of(conv));
+}
+
+std::string beside_conv(const Config& c, Conv needed) {
+  if (model_of(c).conv == needed) return "";
+  return fmt::format("with model.conv = \"{}\"; remove it, or use conv = \"{}\"", config::name_of(model_of(c).conv),
+                     config::name_of(needed));
+}
+std::string without_filters(const Config& c) { return beside_conv(c, Conv::schnet); }
+std::string without_heads(const Config& c) { return beside_conv(c, Conv::gatv2); }
+std::string without_moves(const Config& c) { return beside_conv(c, Conv::egnn); }
+
+std::string beside_given_edges(const Config& c) {
+  return model_of(c).edges == Edges::radius ? "" : "with model.edges = \"given\"; remove it";
+}
+
+std::string without_pooled_heads(const Config& c) {
+  return model_of(c).has_pooled_heads() ? "" : "as no output of model.outputs pools the atoms; remove it";
+}
+
+std::string without_shared_layers(const Config& c) {
+  return model_of(c).shared_layers > 0 ? "" : "with model.shared_layers = 0; remove it";
+}
+
+std::string without_cap(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  if (model.max_neighbours == 0) return "with model.max_neighbours = 0; remove it";
+  return model.has_derivatives() ? "" : "without forces or stress among model.outputs; remove it";
+}
+
+}  // namespace
+
+std::vector<config::Rule> rules() {
+  return {
+      {{"model.outputs"}, there_are_outputs},
+      {{"model.outputs"}, names_are_words},
+      {{"model.outputs"}, names_differ},
+      {{"model.outputs"}, heads_fit_levels},
+      {{"model.outputs"}, uncertain_has_its_own_loss},
+      {{"model.outputs"}, derivatives_have_no_heads},
+      {{"model.outputs"}, derivatives_are_of_energies},
+      {{"layout.pipeline", "model.outputs"}, derivatives_have_one_stage},
+      {{"train.recompute", "model.outputs"}, derivatives_keep_their_graph},
+      {{"model.conv", "model.outputs"}, derivatives_need_positions},
+      {{"model.max_neighbours", "model.cap_with_forces", "model.outputs"}, cap_keeps_energies_smooth},
+      {{"layout.tensor"}, nothing_is_cut},
+      {{"train.precision"}, computes_in_fp32},
+      {{"train.recompute"}, selects_nothing},
+      {{"model.heads", "model.width", "model.conv"}, heads_divide_width},
+      {{"model.radial", "model.conv"}, gaussians_have_a_spacing},
+      {{"model.edge_features", "model.edges", "model.conv"}, edge_features_are_of_given_edges},
+      {{"model.branches", "data.train"}, branches_are_datasets},
+  };
+}
+
+std::vector<config::IdleRule> idle_rules() {
+  return {
+      {.key = "model.radial", .causes = {"model.conv"}, .off = "0", .beside = without_radial},
+      {.key = "model.filters", .causes = {"model.conv"}, .off = "0", .beside = without_filters},
+      {.key = "model.heads", .causes = {"model.conv"}, .beside = without_heads},
+      {.key = "model.equivariance", .causes = {"model.conv"}, .off = "false", .beside = without_moves},
+      {.key = "model.max_neighbours", .causes = {"model.edges"}, .off = "0", .beside = beside_given_edges},
+      {.key = "model.cap_with_forces",
+       .causes = {"model.max_neighbours", "model.outputs"},
+       .off = "false",
+       .beside = without_cap},
+      {.key = "model.pooling", .causes = {"model.outputs"}, .off = "\"add\"", .beside = without_pooled_heads},
+      {.key = "model.shared_layers", .causes = {"model.outputs"}, .off = "0", .beside = without_pooled_heads},
+      {.key = "model.shared_width", .causes = {"model.shared_layers"}, .off = "0", .beside = without_shared_layers},
+  };
+}
+
+}  // namespace terrace::models::gnn

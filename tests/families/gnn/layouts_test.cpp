@@ -1,0 +1,180 @@
+// Tests that the trainer trains graph networks to the same bits with every layout. With five graphs in a step, some
+// ranks of larger worlds have none, and some graphs have no edges.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <fstream>
+
+#include "terrace/base/random.h"
+#include "terrace/data/graphs/prepare_graphs.h"
+#include "terrace/verify/verify.h"
+#include "tests/families/runs.h"
+
+namespace terrace::models::gnn {
+namespace {
+
+class GnnLayouts : public RunsOfFamily {
+ protected:
+  // 30 molecules of 1 to 5 atoms in a row, with an energy and forces that follow from nothing.
+  GnnLayouts() {
+    const std::string path = (folder_ / "molecules.xyz").string();
+    std::ofstream file(path);
+    for (uint64_t sample = 0; sample < 30; ++sample) {
+      uint64_t at = 0;
+      const auto draw = [&] { return static_cast<double>(philox_at({5, 9}, sample, at++)[0] % 65) / 64.0; };
+      const uint64_t atoms = 1 + sample % 5;
+      file << atoms << "\nProperties=species:S:1:pos:R:3:forces:R:3:charges:R:1 energy=" << -3.0 * draw() << "\n";
+      for (uint64_t atom = 0; atom < atoms; ++atom) {
+        file << (atom % 2 == 0 ? "C" : "O") << ' ' << 1.2 * static_cast<double>(atom) << ' ' << draw() << ' ' << draw();
+        for (int i = 0; i < 4; ++i) file << ' ' << draw() - 0.5;
+        file << '\n';
+      }
+    }
+    file.close();
+    data::GraphsPreparation().prepare({.inputs = {path}, .output = prefix()});
+  }
+
+  std::string prefix() const { return (folder_ / "molecules").string(); }
+
+  // Pairs of atoms in any direction from each other with the energy (1 - exp(1.2 - d))^2 - 6 and its forces.
+  void use_pairs_of_atoms() {
+    const std::string path = (folder_ / "pairs.xyz").string();
+    std::ofstream file(path);
+    for (uint64_t sample = 0; sample < 60; ++sample) {
+      const auto draw = [&](uint64_t i) {
+        return static_cast<double>(philox_at({6, 1}, sample, i)[0] % 1025) / 1024.0;
+      };
+      const double distance = 0.8 + 1.8 * draw(0), z = 2 * draw(1) - 1, angle = 6.2831853 * draw(2);
+      const double across = std::sqrt(1 - z * z), e = std::exp(1.2 - distance), slope = 2 * (1 - e) * e;
+      const std::array<double, 3> direction = {across * std::cos(angle), across * std::sin(angle), z};
+      file << "2\nProperties=species:S:1:pos:R:3:forces:R:3 energy=" << (1 - e) * (1 - e) - 6 << "\nC 0 0 0";
+      for (const double part : direction) file << ' ' << slope * part;
+      file << "\nC";
+      for (const double part : direction) file << ' ' << distance * part;
+      for (const double part : direction) file << ' ' << -slope * part;
+      file << '\n';
+    }
+    file.close();
+    data::GraphsPreparation().prepare({.inputs = {path}, .output = (folder_ / "pairs").string()});
+  }
+
+  config::Config config(const std::vector<std::string>& overrides) const override {
+    const std::string toml =
+        "[model]\nfamily = \"gnn\"\nconv = \"" + conv_ + "\"\nlayers = 4\nwidth = 8\nradius = 3.0\n" + outputs_ +
+        "[data]\ntrain = [\"" + prefix() +
+        "\"]\n[train]\nglobal_batch = 5\nmicro_batch = 2\nsteps = 4\nthreads = 1\ndevice = \"cpu\"\n"
+        "[optimizer]\nlearning_rate = 1e-2\n[layout]\ndeterministic = true\n[checkpoint]\nfolder = \"" +
+        (folder_ / "run").string() + "\"\n";
+    return config::parse(toml, "gnn.toml", models::families(), overrides);
+  }
+
+  void use_potential(const std::string& conv) {
+    conv_ = conv;
+    outputs_ =
+        "[[model.outputs]]\nname = \"energy\"\nper_atom = true\n"
+        "[[model.outputs]]\nname = \"forces\"\nderivative_of = \"energy\"\nweight = 10.0\n";
+  }
+  void use_heads(const std::string& conv) {
+    conv_ = conv;
+    outputs_ =
+        "[[model.outputs]]\nname = \"energy\"\nuncertain = true\n"
+        "[[model.outputs]]\nname = \"charges\"\nlevel = \"node\"\nloss = \"mae\"\n";
+  }
+
+  static Keys in_budget() {
+    return {"train.micro_batch=0", "train.micro_batch_sizes={atoms = 7, edges = 30}", "train.global_batch=11",
+            "layout.check_calls=true"};
+  }
+
+  std::string conv_, outputs_;
+};
+
+TEST_F(GnnLayouts, EveryShardingTrainsTheSameBits) {
+  for (const char* conv : {"schnet", "painn", "egnn", "pna", "gin", "gatv2", "cgcnn"}) {
+    SCOPED_TRACE(conv);
+    use_heads(conv);
+    expect_equal(std::string(conv) == "painn" ? parallel::all_layouts() : parallel::some_layouts());
+  }
+}
+
+TEST_F(GnnLayouts, EveryShardingTrainsForcesToTheSameBits) {
+  for (const char* conv : {"schnet", "painn", "egnn"}) {
+    SCOPED_TRACE(conv);
+    use_potential(conv);
+    expect_equal(std::string(conv) == "painn" ? parallel::all_layouts() : parallel::some_layouts());
+  }
+}
+
+TEST_F(GnnLayouts, EveryShardingTrainsTheSameBitsInABudget) {
+  use_potential("painn");
+  expect_equal(parallel::some_layouts(), in_budget());
+}
+
+TEST_F(GnnLayouts, PipelinesTrainAsOneStageDoes) {
+  use_heads("painn");
+  expect_one_stage(1, {"train.micro_batch=1"});
+  expect_one_stage(2, {"train.recompute=full"});
+  use_heads("egnn");
+  expect_one_stage(1, {"model.equivariance=true"});
+}
+
+// Sums of rounding errors aside, neither the ranks nor the division into micro-batches change the training.
+TEST_F(GnnLayouts, RanksAndMicroBatchesTrainAlike) {
+  use_potential("painn");
+  const Result one = run(1, {"train.micro_batch=5", "optimizer.epsilon=1e-4"});
+  for (const int64_t ranks : {1, 2, 3, 4}) {
+    for (const char* micro_batch : {"train.micro_batch=1", "train.micro_batch=3"}) {
+      SCOPED_TRACE(fmt::format("{} {}", ranks, micro_batch));
+      const Result ours = run(ranks, {micro_batch, "optimizer.epsilon=1e-4"});
+      for (const auto& [name, values] : ours.tensors) {
+        EXPECT_TRUE(values.allclose(one.tensors.at(name), 1e-3, 1e-4)) << name;
+      }
+      for (const auto& [step, metrics] : ours.metrics.steps) {
+        const double loss = one.metrics.steps.at(step).loss;
+        EXPECT_NEAR(metrics.loss, loss, 1e-4 * loss) << step;
+      }
+    }
+  }
+}
+
+TEST_F(GnnLayouts, ResumedRunsHaveTheSameBits) {
+  use_potential("egnn");
+  const std::string constant = "optimizer.schedule=constant";
+  const Result whole = run(2, {"train.steps=4", constant});
+  run(2, {"train.steps=2", constant});
+  const Result resumed = run(2, {"train.steps=4", constant}, "auto");
+  for (const auto& [name, tensor] : whole.tensors) EXPECT_TRUE(tensor.equal(resumed.tensors.at(name))) << name;
+}
+
+// Both terms of the loss begin near 1, the mean square of the labels over their scale.
+TEST_F(GnnLayouts, LearnAPotentialOfTwoAtoms) {
+  use_pairs_of_atoms();
+  for (const char* conv : {"schnet", "painn", "egnn"}) {
+    SCOPED_TRACE(conv);
+    use_potential(conv);
+    const Result result = run(
+        1, {"data.train=[\"" + (folder_ / "pairs").string() + "\"]", "train.global_batch=20", "train.micro_batch=20",
+            "train.steps=300", "optimizer.learning_rate=5e-3", "model.layers=2", "model.width=16"});
+    EXPECT_LT(result.metrics.steps.at(300).loss, 0.02 * result.metrics.steps.at(1).loss);
+  }
+}
+
+TEST_F(GnnLayouts, PassVerify) {
+  for (const bool potential : {true, false}) {
+    potential ? use_potential("painn") : use_heads("gatv2");
+    for (const Keys& keys : std::vector<Keys>{{"layout.sharding=zero3", "train.global_batch=8"},
+                                              {"layout.sharding=zero1", "train.global_batch=8"}}) {
+      const verify::Verdict verdict = verify::verify(config(keys), {.ranks = 2});
+      EXPECT_TRUE(verdict.holds()) << keys.front() << "\n" << verify::text(verdict);
+    }
+  }
+  use_heads("painn");
+  const Keys pipeline = {"layout.pipeline=2", "train.global_batch=8", "optimizer.clip=0.0"};
+  const verify::Verdict verdict = verify::verify(config(pipeline), {.ranks = 2});
+  EXPECT_TRUE(verdict.holds()) << verify::text(verdict);
+}
+
+}  // namespace
+}  // namespace terrace::models::gnn

@@ -1,0 +1,346 @@
+// Tests what must hold of graph networks whatever their weights: derivatives, symmetries, no NaN, empty batches, and
+// the same sums however a batch is divided.
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/linalg_qr.h>
+#include <ATen/ops/randperm.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "terrace/models/gnn/cost/cost.h"
+#include "tests/models/gnn/small_graphs.h"
+
+namespace terrace::models::gnn {
+namespace {
+
+std::vector<SmallGnn> potentials() {
+  std::vector<SmallGnn> list;
+  for (SmallGnn& small : small_gnns()) {
+    if (small.config.has_derivatives()) list.push_back(std::move(small));
+  }
+  return list;
+}
+
+double largest(const at::Tensor& tensor) { return tensor.numel() == 0 ? 0 : tensor.abs().max().item<double>(); }
+
+Outputs outputs_of(Gnn& model, const Batch& batch) {
+  const at::NoGradGuard no_grad;
+  return model.outputs(0, {}, batch, {});
+}
+
+// With one unit of each property for one of the normalised ones, and nothing taken off.
+Batch in_plain_units(Batch batch, const ModelConfig& config) {
+  for (const OutputConfig& output : config.outputs) {
+    batch.tensors["scales." + output.name].fill_(1.0);
+    batch.tensors["offsets." + output.name].fill_(0.0);
+  }
+  return batch;
+}
+
+at::Tensor energies(Gnn& model, const Batch& batch) { return outputs_of(model, batch).at("energy"); }
+
+// The vectors of the edges when atoms move by `moves` [N, 3] with the edges that they have.
+Batch moved(Batch batch, const at::Tensor& moves) {
+  batch.tensors["vectors"] =
+      batch["vectors"].add(moves.index_select(0, batch["senders"])).sub(moves.index_select(0, batch["receivers"]));
+  return batch;
+}
+
+class GnnPotentials : public ::testing::TestWithParam<SmallGnn> {};
+
+TEST_P(GnnPotentials, ForcesAreCentralDifferencesOfTheEnergy) {
+  const ModelConfig& config = GetParam().config;
+  const auto model = drawn(config, at::kDouble);
+  const Batch batch = in_plain_units(some_graphs(config, some_structures(1, false), 1), config);
+  const at::Tensor forces = outputs_of(*model, batch).at("forces");
+  constexpr double step = 1e-5;
+  for (int64_t atom = 0; atom < forces.size(0); ++atom) {
+    for (int64_t axis = 0; axis < 3; ++axis) {
+      const auto energy = [&](double move) {
+        at::Tensor moves = at::zeros_like(forces);
+        moves[atom][axis] = move;
+        return energies(*model, moved(batch, moves)).sum().item<double>();
+      };
+      const double difference = -(energy(step) - energy(-step)) / (2 * step);
+      EXPECT_NEAR(forces[atom][axis].item<double>(), difference, 1e-6 * std::max(1.0, std::abs(difference)));
+    }
+  }
+}
+
+TEST_P(GnnPotentials, StressIsACentralDifferenceOfTheEnergy) {
+  const ModelConfig& config = GetParam().config;
+  const auto model = drawn(config, at::kDouble);
+  const Batch batch = in_plain_units(some_graphs(config, some_structures(2, false), 2), config);
+  const at::Tensor stress = outputs_of(*model, batch).at("stress").view({-1, 3, 3});
+  constexpr double step = 1e-5;
+  for (int64_t a = 0; a < 3; ++a) {
+    for (int64_t b = 0; b < 3; ++b) {
+      const auto energy = [&](double size) {
+        at::Tensor strain = at::eye(3, at::kDouble);
+        strain[a][b] += size / 2;
+        strain[b][a] += size / 2;
+        Batch strained = batch;
+        strained.tensors["vectors"] = batch["vectors"].matmul(strain);
+        return energies(*model, strained).squeeze(1);
+      };
+      const at::Tensor difference = energy(step).sub(energy(-step)).div(2 * step).div(batch["volumes"]);
+      EXPECT_LE(largest(stress.select(1, a).select(1, b).sub(difference)), 1e-6 * std::max(1.0, largest(difference)));
+    }
+  }
+}
+
+TEST_P(GnnPotentials, ForcesOfAGraphSumToZero) {
+  const ModelConfig& config = GetParam().config;
+  const auto model = drawn(config, at::kDouble);
+  const Batch batch = some_graphs(config, some_structures(3), 3);
+  const at::Tensor forces = outputs_of(*model, batch).at("forces").sub(batch["offsets.forces"]);
+  const at::Tensor sums = at::zeros({batch["volumes"].size(0), 3}, at::kDouble).index_add(0, batch["graphs"], forces);
+  EXPECT_GT(largest(forces), 0.0);
+  EXPECT_LE(largest(sums), 1e-12 * std::max(1.0, largest(forces)) * static_cast<double>(forces.size(0)));
+}
+
+TEST_P(GnnPotentials, DoNotChangeWithRotationReflectionAndTranslation) {
+  const ModelConfig& config = GetParam().config;
+  const auto model = drawn(config, at::kDouble);
+  std::vector<SmallStructure> structures = some_structures(4, false);
+  const Batch batch = in_plain_units(some_graphs(config, structures, 4), config);
+  const Outputs before = outputs_of(*model, batch);
+  for (const double sign : {1.0, -1.0}) {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(5);
+    at::Tensor rotation = std::get<0>(at::linalg_qr(random_numbers({3, 3}, generator)));
+    if ((at::linalg_qr(rotation), rotation.det().item<double>()) * sign < 0) rotation.select(1, 0).neg_();
+    std::vector<SmallStructure> turned = structures;
+    for (SmallStructure& structure : turned) {
+      structure.positions = structure.positions.matmul(rotation).add(0.7);
+      for (data::Vector3& vector : structure.cell.vectors) {
+        const at::Tensor row = at::tensor({vector[0], vector[1], vector[2]}, at::kDouble).matmul(rotation);
+        for (int64_t i = 0; i < 3; ++i) vector[static_cast<size_t>(i)] = row[i].item<double>();
+      }
+    }
+    const Outputs after = outputs_of(*model, in_plain_units(some_graphs(config, turned, 4), config));
+    EXPECT_LE(largest(after.at("energy").sub(before.at("energy"))), 1e-10);
+    EXPECT_LE(largest(after.at("forces").sub(before.at("forces").matmul(rotation))), 1e-9);
+  }
+}
+
+TEST_P(GnnPotentials, DoNotChangeWithTheOrderOfAtoms) {
+  const ModelConfig& config = GetParam().config;
+  const auto model = drawn(config, at::kDouble);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(6);
+  const SmallStructure structure{random_numbers({9, 3}, generator)};
+  const at::Tensor order = at::randperm(9, generator, at::TensorOptions(at::kLong));
+  Batch batch = in_plain_units(some_graphs(config, {structure}, 4), config);
+  Batch other = in_plain_units(some_graphs(config, {{structure.positions.index_select(0, order)}}, 4), config);
+  other.tensors["species"] = batch["species"].index_select(0, order);
+  const Outputs before = outputs_of(*model, batch), after = outputs_of(*model, other);
+  EXPECT_LE(largest(after.at("energy").sub(before.at("energy"))), 1e-10);
+  EXPECT_LE(largest(after.at("forces").sub(before.at("forces").index_select(0, order))), 1e-9);
+}
+
+// Evaluation adds nothing to gradients and needs no training to compute forces.
+TEST_P(GnnPotentials, EvaluationsHaveTheForcesOfTrainingAndLeaveGradientsAlone) {
+  const ModelConfig& config = GetParam().config;
+  const auto model = drawn(config, at::kFloat);
+  const Batch batch = some_graphs(config, some_structures(7), 7);
+  const Tensors trained = terms_and_gradients(*model, batch, training_pass(config));
+  std::vector<at::Tensor> gradients;
+  for (const nn::Parameter* parameter : model->parameters()) gradients.push_back(parameter->gradient.clone());
+  Tensors evaluated;
+  {
+    const at::NoGradGuard no_grad;
+    Pass pass = training_pass(config);
+    pass.training = false;
+    evaluated = model->loss(0, {}, batch, pass);
+  }
+  outputs_of(*model, batch);
+  for (size_t term = 0; term < trained.size(); ++term) EXPECT_TRUE(trained[term].equal(evaluated[term])) << term;
+  const std::vector<nn::Parameter*> parameters = model->parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    EXPECT_TRUE(parameters[i]->gradient.equal(gradients[i])) << parameters[i]->name;
+  }
+}
+
+// Atoms at one place, of which no direction leads to the other, and atoms without edges.
+TEST_P(GnnPotentials, AreFiniteAtDistanceZero) {
+  const ModelConfig& config = GetParam().config;
+  const auto model = drawn(config, at::kFloat);
+  const SmallStructure same{at::zeros({2, 3}, at::kDouble)};
+  at::Tensor far = at::zeros({2, 3}, at::kDouble);
+  far[1][0] = 100.0;
+  const Batch batch = some_graphs(config, {same, {far}}, 8);
+  ASSERT_EQ(batch["receivers"].size(0), 2);
+  for (const at::Tensor& term : terms_and_gradients(*model, batch, training_pass(config))) {
+    EXPECT_TRUE(term.isfinite().all().item<bool>());
+  }
+  for (const nn::Parameter* parameter : model->parameters()) {
+    EXPECT_TRUE(parameter->gradient.isfinite().all().item<bool>()) << parameter->name;
+  }
+  for (const auto& [name, tensor] : outputs_of(*model, batch))
+    EXPECT_TRUE(tensor.isfinite().all().item<bool>()) << name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, GnnPotentials, ::testing::ValuesIn(potentials()), [](const auto& small) {
+  std::string name = small.param.name;
+  std::ranges::replace(name, ' ', '_');
+  return name;
+});
+
+// Both layers multiply messages by a cutoff that is 0 at the radius.
+TEST(Gnn, EnergiesDoNotJumpAtTheRadius) {
+  for (const Conv conv : {Conv::schnet, Conv::painn}) {
+    const ModelConfig config = with_derived_values(small_gnn(conv, potential()));
+    const auto model = drawn(config, at::kDouble);
+    const auto energy_at = [&](double distance) {
+      at::Tensor positions = at::zeros({2, 3}, at::kDouble);
+      positions[1][2] = distance;
+      const Batch batch = some_graphs(config, {{positions}}, 1);
+      EXPECT_EQ(batch["receivers"].size(0), distance < config.radius ? 2 : 0);
+      return outputs_of(*model, batch);
+    };
+    const Outputs inside = energy_at(config.radius - 1e-7), outside = energy_at(config.radius + 1e-7);
+    EXPECT_LE(largest(inside.at("energy").sub(outside.at("energy"))), 1e-12);
+    EXPECT_LE(largest(inside.at("forces").sub(outside.at("forces"))), 1e-5);
+    EXPECT_GE(largest(energy_at(config.radius / 2).at("energy").sub(outside.at("energy"))), 1e-6);
+  }
+}
+
+class GnnNetworks : public ::testing::TestWithParam<SmallGnn> {};
+
+TEST_P(GnnNetworks, TakeBatchesWithoutGraphsAtomsOrEdges) {
+  const ModelConfig& config = GetParam().config;
+  const auto model = drawn(config, at::kFloat);
+  const SmallStructure single{at::zeros({1, 3}, at::kDouble)}, none{at::zeros({0, 3}, at::kDouble)};
+  for (const std::vector<SmallStructure>& structures :
+       std::vector<std::vector<SmallStructure>>{{}, {none}, {single, single}}) {
+    nn::zero_gradients(model->parameters());
+    const Batch batch = some_graphs(config, structures, 9);
+    for (const at::Tensor& term : terms_and_gradients(*model, batch, training_pass(config))) {
+      EXPECT_TRUE(term.isfinite().all().item<bool>());
+      if (structures.empty()) {
+        EXPECT_EQ(largest(term), 0.0);
+      }
+    }
+    for (const nn::Parameter* parameter : model->parameters()) {
+      EXPECT_TRUE(parameter->gradient.isfinite().all().item<bool>()) << parameter->name;
+      if (structures.empty()) {
+        EXPECT_EQ(largest(parameter->gradient), 0.0) << parameter->name;
+      }
+    }
+    for (const auto& [name, tensor] : outputs_of(*model, batch)) {
+      EXPECT_TRUE(tensor.isfinite().all().item<bool>()) << name;
+    }
+  }
+}
+
+// A batch, and each of its graphs alone.
+TEST_P(GnnNetworks, HaveTheSameSumsOfOneBatchAndOfItsGraphs) {
+  const ModelConfig& config = GetParam().config;
+  const auto whole = drawn(config, at::kDouble), parts = drawn(config, at::kDouble);
+  const std::vector<SmallStructure> structures = some_structures(10, false);
+  const Batch batch = some_graphs(config, structures, 10);
+  const Tensors sums = terms_and_gradients(*whole, batch, training_pass(config));
+  Tensors added;
+  int64_t first_atom = 0;
+  for (size_t graph = 0; graph < structures.size(); ++graph) {
+    Batch one = edges_of({structures[graph]}, config.radius);
+    const int64_t atoms = structures[graph].positions.size(0);
+    for (const auto& [name, tensor] : batch.tensors) {
+      if (one.tensors.contains(name)) continue;
+      if (name.starts_with("scales.")) {
+        one.tensors[name] = tensor;
+      } else if (tensor.size(0) == batch["graphs"].size(0)) {
+        one.tensors[name] = tensor.narrow(0, first_atom, atoms);
+      } else {
+        one.tensors[name] = tensor.narrow(0, static_cast<int64_t>(graph), 1);
+      }
+    }
+    first_atom += atoms;
+    const Tensors terms = terms_and_gradients(*parts, one, training_pass(config));
+    for (size_t term = 0; term < terms.size(); ++term) {
+      if (graph == 0) {
+        added.push_back(terms[term]);
+      } else {
+        added[term] = added[term].add(terms[term]);
+      }
+    }
+  }
+  for (size_t term = 0; term < sums.size(); ++term) {
+    EXPECT_LE(largest(sums[term].sub(added[term])), 1e-5 * std::max(1.0, largest(sums[term]))) << term;
+  }
+  const std::vector<nn::Parameter*> parameters = whole->parameters(), others = parts->parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    EXPECT_LE(largest(parameters[i]->gradient.sub(others[i]->gradient)),
+              1e-11 * std::max(1.0, largest(parameters[i]->gradient)))
+        << parameters[i]->name;
+  }
+}
+
+// What passes from unit to unit has the stated shapes, and is all that the next unit needs.
+TEST_P(GnnNetworks, ComputeTheSameUnitByUnit) {
+  const ModelConfig& config = GetParam().config;
+  const auto model = drawn(config, at::kFloat);
+  const Batch batch = some_graphs(config, some_structures(11), 11);
+  const Pass pass = training_pass(config);
+  const Tensors whole = model->loss(0, {}, batch, pass);
+  Tensors x;
+  for (int64_t unit = 0; unit + 1 < model->num_units(); ++unit) {
+    x = model->forward(unit, unit + 1, x, batch, pass);
+    const std::vector<TensorShape> shapes = model->output_shapes(unit, batch);
+    ASSERT_EQ(shapes.size(), x.size());
+    int64_t bytes = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      EXPECT_EQ(x[i].sizes().vec(), shapes[i].sizes);
+      EXPECT_EQ(x[i].scalar_type(), shapes[i].type);
+      bytes += static_cast<int64_t>(x[i].nbytes());
+    }
+    const auto table = unit_table(config, {.samples = batch.samples.size(0), .sizes = batch.sizes});
+    if (!config.has_derivatives()) {
+      EXPECT_EQ(bytes, table[static_cast<size_t>(unit)].output_bytes);
+    }
+  }
+  const Tensors by_units = model->loss(model->num_units() - 1, x, batch, pass);
+  for (size_t term = 0; term < whole.size(); ++term) {
+    // The parts of a gradient by the vectors are added in double precision where units compute them apart.
+    const double rounding = config.has_derivatives() ? 1e-6 * largest(whole[term]) : 0;
+    EXPECT_LE(largest(whole[term].sub(by_units[term])), rounding) << term;
+  }
+}
+
+// Units read only the tensors that their rows name.
+TEST_P(GnnNetworks, ReadTheTensorsOfTheirRows) {
+  const ModelConfig& config = GetParam().config;
+  const auto model = drawn(config, at::kFloat);
+  const Batch batch = some_graphs(config, some_structures(12), 12);
+  const auto table = unit_table(config, {});
+  Tensors x;
+  for (int64_t unit = 0; unit < model->num_units(); ++unit) {
+    Batch own = batch;
+    const std::vector<std::string>& names = table[static_cast<size_t>(unit)].batch_tensors;
+    std::erase_if(own.tensors,
+                  [&](const auto& tensor) { return std::ranges::find(names, tensor.first) == names.end(); });
+    if (unit + 1 < model->num_units()) {
+      x = model->forward(unit, unit + 1, x, own, training_pass(config));
+    } else {
+      model->loss(unit, x, own, training_pass(config));
+      model->outputs(unit, x, own, {});
+    }
+  }
+}
+
+TEST_P(GnnNetworks, HaveAsManyParametersAsTheClosedForm) {
+  const ModelConfig& config = GetParam().config;
+  EXPECT_EQ(parameter_count(config), schedule::elements(unit_table(config, {})));
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, GnnNetworks, ::testing::ValuesIn(small_gnns()), [](const auto& small) {
+  std::string name = small.param.name;
+  std::erase_if(name, [](char c) { return c == ','; });
+  std::ranges::replace(name, ' ', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace terrace::models::gnn
