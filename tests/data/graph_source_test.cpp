@@ -383,6 +383,36 @@ TEST_F(GraphSamples, StructuresOfNoDatasetGiveTheSameTensors) {
               HasSubstr("structure 2 has no spin of atoms"));
 }
 
+TEST(GraphBatch, SortsGivenEdgesWithTheirFeatures) {
+  const Structure path{.species = {0, 0, 0},
+                       .positions = {0, 0, 0, 1, 0, 0, 3, 0, 0},
+                       .has_edges = true,
+                       .edges = {.receivers = {2, 0, 1, 1, 0}, .senders = {1, 2, 2, 0, 1}},
+                       .of_edges = {{"width", {1, {10, 20, 30, 40, 50}}}}};
+  const GraphsRequest request{.given_edges = true, .edge_features = {"width"}};
+  const MicroBatch batch = batch_of(std::vector{path, path}, 3, 0, request, {.datasets = {"a"}}, graph_tensors);
+  EXPECT_THAT(tensor_of<int64_t>(batch, "receivers"), ElementsAre(0, 0, 1, 1, 2, 3, 3, 4, 4, 5));
+  EXPECT_THAT(tensor_of<int64_t>(batch, "senders"), ElementsAre(1, 2, 0, 2, 1, 4, 5, 3, 5, 4));
+  EXPECT_THAT(tensor_of<float>(batch, "edge_features"), ElementsAre(50, 20, 40, 30, 10, 50, 20, 40, 30, 10));
+  EXPECT_THAT(tensor_of<int64_t>(batch, "sender_order"), ElementsAre(2, 0, 4, 1, 3, 7, 5, 9, 6, 8));
+  EXPECT_THAT(tensor_of<int64_t>(batch, "first_sent"), ElementsAre(0, 1, 3, 5, 6, 8, 10));
+  EXPECT_THAT(tensor_of<int64_t>(batch, "branches"), ElementsAre(3, 3));
+  const auto vectors = tensor_of<double>(batch, "vectors");
+  EXPECT_EQ(vectors[0], 1);    // to node 0 from node 1
+  EXPECT_EQ(vectors[12], -2);  // to node 2 from node 1
+  EXPECT_EQ(batch.sizes, (Sizes{{"atoms", 6}, {"edges", 10}}));
+  Structure other = path;
+  other.of_edges["width"] = {2, std::vector<double>(10)};
+  EXPECT_THAT(
+      user_error([&] {
+        batch_of(std::vector{path, other}, 0, 0, request, {.datasets = {"a"}}, graph_tensors);
+      }),
+      HasSubstr("structure 2 has 0 columns of features of its atoms and 2 of its edges, and the first 0 and 1"));
+  other.has_edges = false;
+  EXPECT_THAT(user_error([&] { batch_of(std::vector{other}, 0, 0, request, {.datasets = {"a"}}, graph_tensors); }),
+              HasSubstr("structure 1 gives no edges"));
+}
+
 TEST_F(GraphSamples, IdentityKnowsTheDataAndNamesWhatChanged) {
   const GraphsSource source = this->source();
   EXPECT_EQ(source.identity(), this->source(5).identity());

@@ -1,6 +1,7 @@
 // Solves normal equations with columns of unit norm by Cholesky's method, a ridge and steps of refinement.
 #include "terrace/data/graphs/element_fit.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace terrace::data {
@@ -19,7 +20,7 @@ Matrix cholesky(Matrix a) {
     for (size_t j = 0; j <= i; ++j) {
       double sum = a[i][j];
       for (size_t k = 0; k < j; ++k) sum -= a[i][k] * a[j][k];
-      a[i][j] = i == j ? std::sqrt(sum) : sum / a[j][j];
+      a[i][j] = i == j ? std::sqrt(std::max(sum, ridge)) : sum / a[j][j];  // rounding may make it less
     }
   }
   return a;
