@@ -25,6 +25,7 @@
 #include "terrace/data/fields/fields_plan.h"
 #include "terrace/data/fields/fields_progress.h"
 #include "terrace/data/fields/fields_store.h"
+#include "terrace/data/fields/zarr_store.h"
 
 namespace terrace::data {
 namespace {
@@ -210,6 +211,10 @@ class FieldsRun {
   std::string identity_of_plan() const {
     Json files = Json::array();
     for (const fs::path& path : plan_.files) {
+      if (fs::is_directory(path)) {
+        files.push_back({fs::absolute(path).string(), state_of_zarr(path)});
+        continue;
+      }
       files.push_back(
           {fs::absolute(path).string(), fs::file_size(path), fs::last_write_time(path).time_since_epoch().count()});
     }
