@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,12 +15,15 @@
 #include "cli/commands.h"
 #include "cli/interruption.h"
 #include "cli/preparations.h"
+#include "cli/preparing_ranks.h"
 #include "cli/ranges.h"
+#include "cli/reporting_process.h"
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
 #include "terrace/base/units.h"
+#include "terrace/comm/launcher.h"
 #include "terrace/data/preparation.h"
 #include "terrace/data/text/inspect.h"
 #include "terrace/data/text/prepare.h"
@@ -80,6 +84,17 @@ void check_flags_of_kind(const CLI::App& command, const std::string& kind, const
   }
 }
 
+// Processes that each wrote the same files would damage them.
+void check_one_process(const std::string& kind) {
+  if (!comm::started_by_mpi()) return;
+  throw UserError(
+      is_reporting_process()
+          ? fmt::format("--kind {} is prepared by one process, and a launcher has started {}; start it without "
+                        "the launcher, with --threads",
+                        kind, comm::launched_processes())
+          : "");
+}
+
 // What every kind takes.
 const std::set<std::string> common_flags = {"inputs", "kind", "output", "threads", "overwrite", "json"};
 
@@ -93,8 +108,20 @@ void prepare_kind(const CLI::App& command, const data::Preparation& preparation,
     request.flags[flag.name] = flag.is_switch ? std::vector<std::string>{} : option->results();
   }
   check_flags_of_kind(command, preparation.kind(), own);
-  const data::PrepareResult result = preparation.prepare(request);
-  fmt::print("{}\n", as_json ? result.json.dump(2) : result.text);
+  if (!preparation.divides_work()) check_one_process(preparation.kind());
+  std::unique_ptr<data::PrepareRanks> ranks = preparation.divides_work() ? connect_preparing_ranks() : nullptr;
+  request.ranks = ranks.get();
+  const bool is_first = ranks == nullptr || ranks->is_first();
+  data::PrepareResult result;
+  std::optional<UserError> refusal;
+  try {
+    result = preparation.prepare(request);
+  } catch (const UserError& all_know) {
+    refusal = all_know;
+  }
+  ranks.reset();  // while an exception is thrown, its end would report a failure to the other ranks
+  if (refusal) throw UserError(*refusal);
+  if (is_first) fmt::print("{}\n", as_json ? result.json.dump(2) : result.text);
 }
 
 // What the command line gives; the options live as long as the command.
@@ -163,6 +190,7 @@ void add_flags_of_text(CLI::App& command, PrepareFlags& flags) {
 }
 
 void prepare_text(PrepareFlags& flags) {
+  check_one_process(text_kind);
   data::PrepareOptions& options = flags.options;
   options.train = flags.train->count() > 0;
   options.output = data::output_prefix(options.output);

@@ -1,9 +1,14 @@
 // Replaces cli/training/ in the planner build, which has no torch: the subcommands of that folder are not added.
 #include <array>
+#include <memory>
 
 #include "cli/build_kind.h"
 #include "cli/commands.h"
 #include "cli/preparations.h"
+#include "cli/preparing_ranks.h"
+#include "cli/reporting_process.h"
+#include "terrace/base/error.h"
+#include "terrace/comm/launcher.h"
 #include "terrace/data/kinds_of_data.h"
 
 namespace terrace::cli {
@@ -19,6 +24,12 @@ void add_verify_command(CLI::App&) {}
 void add_calibrate_command(CLI::App&) {}
 
 Preparations preparations() { return data::kinds_of_data(); }
+
+std::unique_ptr<data::PrepareRanks> connect_preparing_ranks() {
+  if (!comm::started_by_mpi()) return nullptr;
+  throw UserError(
+      is_reporting_process() ? "the planner build prepares data with one process; start it without a launcher" : "");
+}
 
 const BuildKind& build_kind() {
   static constexpr std::array<std::string_view, 9> missing = {"train",  "evaluate", "generate", "forecast", "score",

@@ -15,9 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void add_files_below(const fs::path& folder, const std::function<void(const fs::path&)>& enter,
+void add_files_below(const fs::path& folder, const std::function<bool(const fs::path&)>& enter,
                      std::vector<fs::path>& files) {
-  if (enter) enter(folder);
+  if (enter && !enter(folder)) {
+    files.push_back(folder);
+    return;
+  }
   std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry.path());
@@ -42,7 +45,7 @@ bool is_one_of(const fs::path& path, const std::vector<fs::path>& files) {
   });
 }
 
-std::vector<fs::path> files_below(const fs::path& folder, const std::function<void(const fs::path&)>& enter) {
+std::vector<fs::path> files_below(const fs::path& folder, const std::function<bool(const fs::path&)>& enter) {
   std::vector<fs::path> files;
   add_files_below(folder, enter, files);
   return files;
@@ -55,8 +58,10 @@ std::vector<fs::path> find_named_files(const std::vector<std::string>& inputs, c
     const fs::path path(input);
     if (!fs::exists(path)) throw UserError::of("{} does not exist", input);
     if (fs::is_directory(path)) {
-      for (fs::path& file : files_below(path, kind.check_folder)) {
-        if (kind.is_named(file) && !is_one_of(file, excluded)) files.push_back(std::move(file));
+      const auto is_whole = [&](const fs::path& folder) { return kind.is_whole != nullptr && kind.is_whole(folder); };
+      for (fs::path& file : files_below(path, [&](const fs::path& folder) { return !is_whole(folder); })) {
+        const bool is_taken = fs::is_directory(file) || kind.is_named(file);
+        if (is_taken && !is_one_of(file, excluded)) files.push_back(std::move(file));
       }
     } else if (!fs::is_regular_file(path)) {
       throw UserError::of("{} is neither a file nor a folder", input);

@@ -12,16 +12,18 @@ namespace terrace::data {
 bool is_one_of(const std::filesystem::path& path, const std::vector<std::filesystem::path>& files);
 
 // The regular files below a folder, sorted by name in each folder. Names that start with a dot are left out, and links
-// to folders are not entered. `enter`, if any, is called with each folder before it is read, and may throw.
+// to folders are not entered. `enter`, if any, is called with each folder before it is read, and may throw; a folder
+// for which it returns false is listed as a file is.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
-                                               const std::function<void(const std::filesystem::path&)>& enter = {});
+                                               const std::function<bool(const std::filesystem::path&)>& enter = {});
 
 // A kind of file that is known by its name.
 struct NamedKind {
-  std::string words;                                                 // "file of structures (.xyz, .cif)"
-  bool (*is_named)(const std::filesystem::path&) = nullptr;          // which files of folders are taken
-  void (*check_folder)(const std::filesystem::path&) = nullptr;      // of each folder; may throw; null: no check
-  void (*check_input)(const std::filesystem::path& file) = nullptr;  // of a file that is an input itself; the same
+  std::string words;                                         // "file of structures (.xyz, .cif)"
+  bool (*is_named)(const std::filesystem::path&) = nullptr;  // which files of folders are taken
+  bool (*is_whole)(const std::filesystem::path&) = nullptr;  // which folders count as such a file; null: none
+  void (*check_input)(const std::filesystem::path& file) =
+      nullptr;  // of a file that is an input itself; may throw; null: none
 };
 
 // The inputs that are files, and the files of the kind below those that are folders. Files of folders that are

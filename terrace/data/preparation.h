@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "terrace/base/json.h"
+#include "terrace/data/prepare_ranks.h"
 
 namespace terrace::data {
 
@@ -27,9 +28,12 @@ struct PrepareRequest {
   int64_t threads = 0;  // 0: one per core
   // What the command line gives for each flag, by the flag's name; a switch that is given has no values.
   std::map<std::string, std::vector<std::string>> flags = {};
+  // The processes that share the work; nullptr: this one alone. Only for preparations that divide theirs.
+  PrepareRanks* ranks = nullptr;
   const std::atomic<bool>* stop = nullptr;  // once true, the files begun are removed and Interrupted is thrown
 };
 
+// Of the first rank; that of other ranks is empty.
 struct PrepareResult {
   std::string text = {};  // lines for a terminal, the last one naming the files
   Json json = {};
@@ -41,6 +45,8 @@ class Preparation {
   virtual std::string kind() const = 0;   // the value of --kind, such as "fields"
   virtual std::string about() const = 0;  // a sentence about what it reads and writes
   virtual std::vector<PrepareFlag> flags() const = 0;
+  // Whether several processes may share the work.
+  virtual bool divides_work() const { return false; }
   // Throws UserError that names the file and the problem; then nothing half-written is left.
   virtual PrepareResult prepare(const PrepareRequest& request) const = 0;
 

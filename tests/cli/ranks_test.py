@@ -16,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "house"))
 import namespaces  # noqa: E402
 import slurm  # noqa: E402
 from commands_test import SYSTEM_FAULTS, TERRACE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
+from forecast_test import PYTHON, WRITE_FIELDS  # noqa: E402
 
 RANKS = 3
 MPIRUN = ["mpirun", "-n", str(RANKS), "--oversubscribe", "--bind-to", "none"]
@@ -392,6 +393,42 @@ class Ranks(CommandTest):
             mistaken = self.launch(srun, "mistake", "--set", "train.steps=none", environment=environment)
             self.check_refused_once(mistaken, "train.steps = ")
         self.check_same_run("srun")
+
+
+class PreparedFields(CommandTest):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = pathlib.Path(scratch.name)
+        subprocess.run([PYTHON, "-c", WRITE_FIELDS, "fields.in", "6", "u"], cwd=cls.folder, check=True, timeout=300)
+
+    def prepare(self, output, *more, launcher=MPIRUN, kind="fields"):
+        command = [*launcher, TERRACE, "data", "prepare", "fields.in", "--kind", kind, "--output", output, *more]
+        return subprocess.run(command, cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+
+    def test_of_three_processes_are_those_of_one(self):
+        parts = ("--train", "2001-03-01", "2001-03-10", "--test", "2001-03-11", "2001-03-20")
+        self.expect(0, self.prepare("one", *parts, launcher=[]))
+        said = json.loads(self.expect(0, self.prepare("three", *parts, "--json")).stdout)  # printed by one process only
+        self.assertEqual(said["times"], 80)
+        for ending in (".json", ".nc"):
+            self.assertEqual((self.folder / f"one{ending}").read_bytes(), (self.folder / f"three{ending}").read_bytes(), ending)
+        self.assertEqual(sorted(path.name for path in self.folder.glob("*three*")), ["three.json", "three.nc"])
+
+    def test_mistakes_are_reported_once(self):
+        for more, said in ((("--variables", "w"), "no file has a variable w"), (("--climatology", "weekly"), "--climatology weekly"),
+                           (("--variables", "t", "--levels", "5"), "no variable of the files has the level 5")):
+            result = self.expect(2, self.prepare("bad", *more), said)
+            self.assertEqual(result.stderr.count(said), 1, result.stderr)
+            self.assertNotIn("MPI_ABORT", result.stderr)
+        self.assertEqual(list(self.folder.glob("*bad*")), [])
+
+    def test_other_kinds_are_prepared_by_one_process(self):
+        for kind in ("text", "graphs"):
+            said = f"--kind {kind} is prepared by one process, and a launcher has started 3"
+            result = self.expect(2, self.prepare("other", kind=kind), said)
+            self.assertEqual(result.stderr.count(said), 1, result.stderr)
 
 
 if __name__ == "__main__":

@@ -189,17 +189,6 @@ TEST(PrepareFields, EveryCalendarAndMonthsHaveTheirStep) {
   EXPECT_EQ(months.step.steps(14 * 86400.0), std::nullopt);
 }
 
-TEST(PrepareFields, RefusesZarrByName) {
-  const TemporaryFolder folder;
-  for (const char* name : {".zgroup", "zarr.json"}) {
-    const std::string store = std::string("in/") + name + "/era5.zarr";
-    folder.write(store + "/" + name, "{}");
-    folder.write(store + "/t/0.0.0", "values");
-    EXPECT_THAT(refused_fields(folder, {folder / (std::string("in/") + name)}),
-                testing::AllOf(HasSubstr(store + " is a Zarr store"), HasSubstr("era5.nc\")")));
-  }
-}
-
 TEST(PrepareFields, SplitsAreInclusiveAndStatisticsAreOfTheTrainingPartAlone) {
   const TemporaryFolder folder;
   const auto noise = [](double time, double, double latitude, double longitude) {

@@ -12,6 +12,7 @@
 #include "terrace/base/error.h"
 #include "terrace/data/fields/field_file.h"
 #include "terrace/data/fields/npz_fields.h"
+#include "terrace/data/fields/zarr_store.h"
 #include "terrace/data/folder_files.h"
 
 namespace terrace::data {
@@ -26,25 +27,14 @@ bool is_named_as_fields(const fs::path& path) {
          is_shard_of_fields(path);
 }
 
-// By the files with which a group or an array of version 2 or 3 begins.
-void refuse_zarr(const fs::path& folder) {
-  for (const char* name : {".zgroup", ".zarray", ".zmetadata", "zarr.json"}) {
-    if (!fs::exists(folder / name)) continue;
-    throw UserError::of(
-        "{0} is a Zarr store, which is not read here; write it as NetCDF first, for example in Python by "
-        "xarray.open_zarr(\"{0}\").to_netcdf(\"{1}.nc\")",
-        folder.string(), (folder.parent_path() / folder.stem()).string());
-  }
-}
-
 }  // namespace
 
 std::vector<fs::path> find_field_files(const std::vector<std::string>& inputs, const std::vector<fs::path>& excluded) {
   return find_named_files(
       inputs, excluded,
-      {.words = fmt::format("NetCDF file ({}) and no shard YEAR_SHARD.npz", fmt::join(netcdf_endings, ", ")),
+      {.words = fmt::format("NetCDF file ({}), Zarr store or shard YEAR_SHARD.npz", fmt::join(netcdf_endings, ", ")),
        .is_named = is_named_as_fields,
-       .check_folder = refuse_zarr});
+       .is_whole = is_zarr_store});
 }
 
 std::unique_ptr<FieldFile> open_field_file(const fs::path& path) {

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <span>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -151,6 +154,96 @@ void add_group(size_t size, Number number, double& count, double& mean, double& 
   count = all;
 }
 
+void add_moments_of_constants(FieldsDescription& description, const StoreFile& store) {
+  for (size_t i = 0; i < description.constants.size(); ++i) {
+    std::vector<float> constant(static_cast<size_t>(description.places()));
+    store.read(description.constant_fields, i * constant.size(), constant);
+    RunningMoments moments;
+    moments.add(constant);
+    description.constants[i].moments = moments.moments();
+  }
+}
+
+// Those of the first variable first.
+std::vector<RowBlock> blocks_of(const FieldsDescription& description) {
+  const size_t rows = description.latitudes.size(), columns = description.longitudes.size();
+  const auto periods = static_cast<size_t>(description.climatology_periods());
+  const size_t row_bytes = std::max<size_t>(1, periods * columns * (sizeof(double) + sizeof(uint32_t)));
+  const size_t block_rows = std::clamp<size_t>(most_block_bytes / row_bytes, 1, rows);
+  std::vector<RowBlock> blocks;
+  for (size_t variable = 0; variable < description.variables.size(); ++variable) {
+    for (size_t row = 0; row < rows; row += block_rows) {
+      blocks.push_back({variable, row, std::min(block_rows, rows - row)});
+    }
+  }
+  return blocks;
+}
+
+// Rank r of n has blocks r, r + n, ..
+std::vector<RowBlock> own_blocks(const std::vector<RowBlock>& blocks, const PrepareRanks& ranks) {
+  std::vector<RowBlock> own;
+  for (size_t i = static_cast<size_t>(ranks.rank()); i < blocks.size(); i += static_cast<size_t>(ranks.size())) {
+    own.push_back(blocks[i]);
+  }
+  return own;
+}
+
+struct BlockMoments {
+  RunningMoments values = {}, changes = {};
+};
+static_assert(std::is_trivially_copyable_v<BlockMoments>);  // ranks exchange its bytes
+
+// The bytes of the moments of each block. Writes the blocks' climatology.
+std::string moments_of_blocks(const std::vector<RowBlock>& blocks, const FieldsDescription& description,
+                              const StoreFile& store, const TrainingTimes& times, int64_t threads,
+                              const std::function<void(uint64_t)>& look) {
+  const size_t rows = description.latitudes.size(), columns = description.longitudes.size();
+  const auto periods = static_cast<size_t>(description.climatology_periods());
+  std::string moments;
+  uint64_t done = 0;
+  auto next = blocks.begin();
+  const auto produce = [&]() -> std::optional<RowBlock> {
+    look(done);
+    return next == blocks.end() ? std::nullopt : std::optional<RowBlock>(*next++);
+  };
+  const auto consume = [&](BlockStatistics& statistics) {
+    const RowBlock& block = statistics.block;
+    const BlockMoments own{statistics.values, statistics.changes};
+    moments.append(reinterpret_cast<const char*>(&own), sizeof(own));
+    const size_t places = block.rows * columns;
+    for (size_t period = 0; period < periods; ++period) {
+      store.write(description.climatology_fields,
+                  ((period * description.variables.size() + block.variable) * rows + block.first_row) * columns,
+                  std::span(statistics.climatology).subspan(period * places, places));
+    }
+    done += places * (times.end - times.first);
+    look(done);
+  };
+  ordered_map<RowBlock, BlockStatistics>(
+      static_cast<int>(threads), produce,
+      [&]() -> std::function<BlockStatistics(RowBlock&)> {
+        return [&](RowBlock& block) { return statistics_of(block, description, store, times); };
+      },
+      consume);
+  return moments;
+}
+
+void merge_moments(const std::vector<RowBlock>& blocks, const std::vector<std::string>& of_ranks,
+                   FieldsDescription& description) {
+  std::vector<BlockMoments> all(description.variables.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const std::string& bytes = of_ranks[i % of_ranks.size()];
+    BlockMoments of_block;
+    std::memcpy(&of_block, bytes.data() + i / of_ranks.size() * sizeof(of_block), sizeof(of_block));
+    all[blocks[i].variable].values.merge(of_block.values);
+    all[blocks[i].variable].changes.merge(of_block.changes);
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    description.variables[i].moments = all[i].values.moments();
+    description.variables[i].changes = all[i].changes.moments();
+  }
+}
+
 }  // namespace
 
 void RunningMoments::add(std::span<const float> values) {
@@ -174,58 +267,18 @@ void RunningMoments::merge(const RunningMoments& other) {
 
 Moments RunningMoments::moments() const { return {mean_, count_ > 0 ? std::sqrt(squares_ / count_) : 0}; }
 
-void compute_statistics(FieldsDescription& description, const StoreFile& store, int64_t threads,
+void compute_statistics(FieldsDescription& description, const StoreFile& store, PrepareRanks& ranks, int64_t threads,
                         const std::function<void(uint64_t)>& look) {
-  const size_t rows = description.latitudes.size(), columns = description.longitudes.size();
-  for (size_t i = 0; i < description.constants.size(); ++i) {
-    std::vector<float> constant(rows * columns);
-    store.read(description.constant_fields, i * constant.size(), constant);
-    RunningMoments moments;
-    moments.add(constant);
-    description.constants[i].moments = moments.moments();
-  }
+  on_all_ranks(ranks, [&] { add_moments_of_constants(description, store); });
   const auto split = description.splits.find("train");
   if (split == description.splits.end()) return;
-  const TrainingTimes times = training_times(description, split->second);
-  const auto periods = static_cast<size_t>(description.climatology_periods());
-  const size_t row_bytes = std::max<size_t>(1, periods * columns * (sizeof(double) + sizeof(uint32_t)));
-  const size_t block_rows = std::clamp<size_t>(most_block_bytes / row_bytes, 1, rows);
-  const size_t variables = description.variables.size();
-  std::vector<RunningMoments> values(variables), changes(variables);
-  RowBlock next{.rows = std::min(block_rows, rows)};
-  uint64_t done = 0;
-  const auto produce = [&]() -> std::optional<RowBlock> {
-    look(done);
-    if (next.variable == variables) return std::nullopt;
-    const RowBlock block = next;
-    next.first_row += next.rows;
-    if (next.first_row == rows) next = {.variable = next.variable + 1};
-    next.rows = std::min(block_rows, rows - next.first_row);
-    return block;
-  };
-  const auto consume = [&](BlockStatistics& statistics) {
-    const RowBlock& block = statistics.block;
-    values[block.variable].merge(statistics.values);
-    changes[block.variable].merge(statistics.changes);
-    const size_t places = block.rows * columns;
-    for (size_t period = 0; period < periods; ++period) {
-      store.write(description.climatology_fields,
-                  ((period * variables + block.variable) * rows + block.first_row) * columns,
-                  std::span(statistics.climatology).subspan(period * places, places));
-    }
-    done += places * (times.end - times.first);
-    look(done);
-  };
-  ordered_map<RowBlock, BlockStatistics>(
-      static_cast<int>(threads), produce,
-      [&]() -> std::function<BlockStatistics(RowBlock&)> {
-        return [&](RowBlock& block) { return statistics_of(block, description, store, times); };
-      },
-      consume);
-  for (size_t i = 0; i < variables; ++i) {
-    description.variables[i].moments = values[i].moments();
-    description.variables[i].changes = changes[i].moments();
-  }
+  const std::vector<RowBlock> blocks = blocks_of(description);
+  std::string own;
+  on_all_ranks(ranks, [&] {
+    own = moments_of_blocks(own_blocks(blocks, ranks), description, store, training_times(description, split->second),
+                            threads, look);
+  });
+  merge_moments(blocks, ranks.gather(own), description);
 }
 
 }  // namespace terrace::data

@@ -7,6 +7,7 @@
 
 #include "terrace/data/fields/fields_description.h"
 #include "terrace/data/fields/fields_store.h"
+#include "terrace/data/prepare_ranks.h"
 
 namespace terrace::data {
 
@@ -30,10 +31,10 @@ class RunningMoments {
 // the year without a training time has the mean of all training times. With `harmonics` the climatology of a place and
 // time of the day is the mean and the first harmonics of the year that fit its training times best (least squares,
 // where each time counts at the middle of its month or day), or the mean of all where fewer periods have values than
-// there are coefficients. Variables are divided among the threads; the
-// results do not depend on their number. `look` is called with the number of training values done, and may throw to
-// stop.
-void compute_statistics(FieldsDescription& description, const StoreFile& store, int64_t threads,
+// there are coefficients. Blocks of rows are divided among the ranks, and their blocks among the threads; the
+// results do not depend on either number, since all ranks merge the moments of all blocks in the same order. `look` is
+// called with the number of training values that this rank has done, and may throw to stop. All ranks get the moments.
+void compute_statistics(FieldsDescription& description, const StoreFile& store, PrepareRanks& ranks, int64_t threads,
                         const std::function<void(uint64_t)>& look);
 
 }  // namespace terrace::data

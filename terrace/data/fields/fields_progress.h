@@ -1,8 +1,8 @@
-// How far a preparation of fields has come, in a file beside the dataset, so that another process goes on after a kill.
+// How far a preparation of fields has come, in files beside the dataset, so that other processes go on after a kill.
 #pragma once
 
 #include <chrono>
-#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -11,37 +11,40 @@
 #include "terrace/base/json.h"
 #include "terrace/data/fields/fields_description.h"
 #include "terrace/data/fields/fields_store.h"
+#include "terrace/data/fields/fields_work.h"
 
 namespace terrace::data {
 
-// The first value that is not written: a time of a piece of FieldsPlan::pieces.
-struct FieldsPosition {
-  size_t piece = 0, time = 0;
-  bool operator==(const FieldsPosition&) const = default;
-};
-
-// P.progress.json. The destructor removes it, so that only a process that was killed leaves one.
+// One rank's P.progress.json: the first rank has that name, rank 2 P.progress.2.json. The destructor removes it, so
+// that only processes that were killed leave some.
 class FieldsProgress {
  public:
-  // What was left of the preparation of a prefix.
+  // What was left of the preparation of a prefix, by all of its ranks.
   struct Left {
     std::string plan = {};               // what was to be written, as the constructor takes it
     std::filesystem::path partial = {};  // the unfinished P.nc
-    FieldsPosition position = {};
+    FieldsWork done = {};                // what is written of it
     bool has_missing = false;
     StoredArray fields = {}, constants = {}, climatology = {};
   };
   // No value where there is no such file, or no unfinished P.nc that it names.
   static std::optional<Left> find(const std::string& prefix);
+  // Removes the files of a preparation that was killed, but for that of the first rank.
+  static void remove_others(const std::string& prefix);
+  // Removes what processes that have ended left of such files under temporary names (temporary_name.h).
+  static void remove_abandoned(const std::string& prefix);
 
   // `plan` identifies inputs, flags and what is written: a preparation is continued by one with the same. `partial` is
-  // the file that is written. The position is recorded at most every `seconds`.
-  FieldsProgress(const std::string& prefix, std::string plan, std::filesystem::path partial, double seconds);
+  // the file that is written; `done` is what earlier processes wrote of it. Progress is recorded at most every
+  // `seconds`.
+  FieldsProgress(const std::string& prefix, int64_t rank, std::string plan, std::filesystem::path partial,
+                 FieldsWork done, double seconds);
   FieldsProgress(const FieldsProgress&) = delete;
   ~FieldsProgress();
 
-  // Records the position, if the last record is old enough, after all that was written is durable.
-  void reach(FieldsPosition position, const FieldsDescription& description, const StoreFile& store);
+  // Notes what this rank has written, and records it if the last record is old enough, after it is durable.
+  void reach(const PieceTimes& written, const FieldsDescription& description, const StoreFile& store);
+  void record(const FieldsDescription& description);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -49,11 +52,12 @@ class FieldsProgress {
   std::filesystem::path path_;
   std::string plan_;
   std::filesystem::path partial_;
+  FieldsWork done_;
   double seconds_;
   Clock::time_point recorded_ = Clock::now();
 };
 
-// Of the prefix P of a dataset: P.progress.json.
-std::filesystem::path progress_path(const std::string& prefix);
+// Of the prefix P of a dataset and the first rank: P.progress.json.
+std::filesystem::path progress_path(const std::string& prefix, int64_t rank = 0);
 
 }  // namespace terrace::data

@@ -5,14 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <utility>
 
-#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
@@ -22,9 +20,13 @@
 #include "terrace/base/units.h"
 #include "terrace/data/fields/field_files.h"
 #include "terrace/data/fields/field_statistics.h"
+#include "terrace/data/fields/fields_flags.h"
 #include "terrace/data/fields/fields_plan.h"
 #include "terrace/data/fields/fields_progress.h"
 #include "terrace/data/fields/fields_store.h"
+#include "terrace/data/fields/fields_work.h"
+#include "terrace/data/fields/zarr_store.h"
+#include "terrace/data/prepare_ranks.h"
 
 namespace terrace::data {
 namespace {
@@ -33,89 +35,6 @@ namespace fs = std::filesystem;
 
 constexpr int64_t least_days_of_year = 330;  // from the first time of a year to its last one, which may be a month's
 constexpr size_t block_bytes = size_t{32} << 20;  // of a file's numbers that are read at once
-
-struct FieldsFlags {
-  FieldsSelection selection = {};
-  ClimatologyKind climatology = ClimatologyKind::monthly;
-  std::optional<int64_t> harmonics = {};
-  bool mask = false;
-};
-
-std::vector<double> levels_of(const std::vector<std::string>& words) {
-  std::vector<double> levels;
-  for (const std::string& word : words) {
-    double level = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), level);
-    if (error != std::errc() || end != word.data() + word.size()) {
-      throw UserError::of("--levels {} is no number; give levels such as 500,850 (hPa)", word);
-    }
-    levels.push_back(level);
-  }
-  return levels;
-}
-
-std::map<std::string, std::string> units_of(const std::vector<std::string>& words) {
-  std::map<std::string, std::string> units;
-  for (const std::string& word : words) {
-    const size_t equals = word.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw UserError::of("--units {} is no VARIABLE=UNITS, such as z=m2/s2", word);
-    }
-    units[word.substr(0, equals)] = word.substr(equals + 1);
-  }
-  return units;
-}
-
-// Fewer than half of the coefficients that twelve months determine; days of the year determine more than is of use.
-int64_t harmonics_of(const std::string& word, ClimatologyKind climatology) {
-  const int64_t most = climatology == ClimatologyKind::monthly ? 4 : 12;
-  int64_t harmonics = -1;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), harmonics);
-  const bool is_number = error == std::errc() && end == word.data() + word.size();
-  if (climatology == ClimatologyKind::none) {
-    throw UserError::of("--harmonics {} smooths a climatology, and --climatology none makes none; leave one out", word);
-  }
-  if (!is_number || harmonics < 0 || harmonics > most) {
-    throw UserError::of("--harmonics {}; give the number of harmonics of the year, from 0 (its mean) to {}", word,
-                        most);
-  }
-  return harmonics;
-}
-
-FieldsFlags flags_of(const PrepareRequest& request) {
-  const auto values = [&](const char* flag) {
-    const auto found = request.flags.find(flag);
-    return found == request.flags.end() ? std::vector<std::string>{} : found->second;
-  };
-  FieldsFlags flags;
-  flags.selection.variables = values("variables");
-  flags.selection.constants = values("constants");
-  flags.selection.levels = levels_of(values("levels"));
-  flags.selection.units = units_of(values("units"));
-  flags.selection.allow_gaps = request.flags.contains("allow-gaps");
-  flags.mask = request.flags.contains("mask");
-  for (const char* split : {"train", "validation", "test"}) {
-    if (!request.flags.contains(split)) continue;
-    const std::vector<std::string> dates = values(split);
-    if (dates.size() != 2) {
-      throw UserError::of("--{} has {}; give its first and last date, such as --{} 1979 2015", split,
-                          counted(dates.size(), "date"), split);
-    }
-    flags.selection.splits[split] = {dates[0], dates[1]};
-  }
-  if (const std::vector<std::string> word = values("climatology"); !word.empty()) {
-    if (word[0] != "monthly" && word[0] != "daily" && word[0] != "none") {
-      throw UserError::of("--climatology {}; give monthly, daily (by day of year and time of day) or none", word[0]);
-    }
-    flags.climatology = word[0] == "monthly" ? ClimatologyKind::monthly
-                        : word[0] == "daily" ? ClimatologyKind::daily
-                                             : ClimatologyKind::none;
-  }
-  if (const std::vector<std::string> word = values("harmonics"); !word.empty()) {
-    flags.harmonics = harmonics_of(word[0], flags.climatology);
-  }
-  return flags;
-}
 
 // The prefix that --output means: P, also where it is given as P.nc or P.json.
 std::string fields_prefix(const std::string& output) {
@@ -139,29 +58,50 @@ void check_fields_absent(const std::string& prefix) {
 class FieldsRun {
  public:
   // `left` of a preparation that is continued, if it was the same.
-  FieldsRun(const PrepareRequest& request, std::string prefix, std::optional<FieldsProgress::Left> left)
-      : request_(request), prefix_(std::move(prefix)), flags_(flags_of(request)), left_(std::move(left)) {}
+  FieldsRun(const PrepareRequest& request, PrepareRanks& ranks, std::string prefix,
+            std::optional<FieldsProgress::Left> left)
+      : request_(request),
+        ranks_(ranks),
+        prefix_(std::move(prefix)),
+        flags_(fields_flags(request)),
+        left_(std::move(left)) {}
 
   PrepareResult run(double seconds_between_records) {
-    plan();
-    const std::string identity = identity_of_plan();
-    if (left_) check_left(identity);
-    AtomicFile file(fields_path(prefix_));
-    FieldsProgress reached(prefix_, identity, file.temporary_path(), seconds_between_records);
-    if (left_) {
-      take_left(file.temporary_path());
-    } else {
-      make_fields_store(file.temporary_path(), plan_.description);
-    }
-    {
-      const StoreFile store(file.temporary_path());
-      write_all(store, reached);
-      compute(store);
+    std::string identity;
+    on_all_ranks(ranks_, [&] {
+      plan();
+      identity = identity_of_plan();
+      if (left_) check_left(identity);
+    });
+    check_same_plan(identity);
+    std::optional<AtomicFile> file;  // of the first rank
+    std::optional<FieldsProgress> reached;
+    const auto begin_progress = [&](const FieldsWork& done) {
+      reached.emplace(prefix_, ranks_.rank(), identity, partial_, done, seconds_between_records);
+    };
+    on_all_ranks(ranks_, [&] {
+      if (!ranks_.is_first()) return;
+      file.emplace(fields_path(prefix_));
+      begin_file(file->temporary_path());
+      begin_progress(left_ ? left_->done : FieldsWork{});
+      if (left_ || ranks_.size() > 1) reached->record(description());
+      FieldsProgress::remove_others(prefix_);
+    });
+    on_all_ranks(ranks_, [&] {
+      if (ranks_.is_first()) return;
+      join_file();
+      begin_progress({});
+    });
+    write_all(*reached);
+    const StoreFile store(partial_);
+    compute(store);
+    on_all_ranks(ranks_, [&] {
+      if (!ranks_.is_first()) return;
       add_checksums(store);
       store.sync();
-    }
-    commit(file);
-    return result();
+      commit(*file);
+    });
+    return ranks_.is_first() ? result() : PrepareResult{};
   }
 
  private:
@@ -179,7 +119,7 @@ class FieldsRun {
     Progress progress("looking at files", files.size());
     plan_ = plan_fields(files, flags_.selection, [&](size_t done) {
       check_fields_stop();
-      progress.update(done);
+      if (ranks_.is_first()) progress.update(done);
     });
     FieldsDescription& all = description();
     if (flags_.selection.splits.empty()) {
@@ -210,6 +150,10 @@ class FieldsRun {
   std::string identity_of_plan() const {
     Json files = Json::array();
     for (const fs::path& path : plan_.files) {
+      if (fs::is_directory(path)) {
+        files.push_back({fs::absolute(path).string(), state_of_zarr(path)});
+        continue;
+      }
       files.push_back(
           {fs::absolute(path).string(), fs::file_size(path), fs::last_write_time(path).time_since_epoch().count()});
     }
@@ -225,43 +169,68 @@ class FieldsRun {
         prefix_);
   }
 
-  void take_left(const fs::path& path) {
+  // A folder that is not shared, or that changes, shows other files to some ranks.
+  void check_same_plan(const std::string& identity) {
+    const std::vector<std::string> all = ranks_.gather(identity);
+    const auto other = std::ranges::find_if(all, [&](const std::string& one) { return one != all.front(); });
+    if (other == all.end()) return;
+    throw UserError(ranks_.is_first()
+                        ? fmt::format("rank {} finds other input files, or files of other sizes and times of "
+                                      "change, than rank 0; all ranks must see the same files",
+                                      other - all.begin())
+                        : "");
+  }
+
+  // The first rank makes the file, or takes that of the preparation that is continued.
+  void begin_file(const fs::path& path) {
+    partial_ = path;
+    if (!left_) return make_fields_store(path, plan_.description);
     fs::rename(left_->partial, path);
-    description().fields = left_->fields;
-    description().constant_fields = left_->constants;
-    description().climatology_fields = left_->climatology;
-    description().has_missing = left_->has_missing;
+    take_places(*left_);
   }
 
-  void write_all(const StoreFile& store, FieldsProgress& reached) {
-    const uint64_t fields = description().times.size() * description().variables.size();
-    const FieldsPosition begin = left_ ? left_->position : FieldsPosition{};
-    for (size_t number = 0; number < plan_.pieces.size(); ++number) written_ += values_before(begin, number);
-    if (left_) log_info("continuing where {} of {} values were written", written_, fields * places());
-    Progress progress("reading fields", fields * places() * sizeof(float), written_ * sizeof(float));
-    write_constants(store);
-    size_t open = plan_.files.size();
-    std::unique_ptr<FieldFile> file;
-    for (size_t number = begin.piece; number < plan_.pieces.size(); ++number) {
-      const FieldPiece& piece = plan_.pieces[number];
-      if (piece.file != open) {
-        file.reset();
-        file = open_field_file(plan_.files[piece.file]);
-        open = piece.file;
-      }
-      write_piece(*file, number, number == begin.piece ? begin.time : 0, store, progress, reached);
+  // The other ranks find it by what the first one recorded.
+  void join_file() {
+    const std::optional<FieldsProgress::Left> begun = FieldsProgress::find(prefix_);
+    if (!begun) {
+      throw UserError::of("rank {} does not see {}, which rank 0 wrote; prepare in a folder that all ranks share",
+                          ranks_.rank(), progress_path(prefix_).string());
     }
+    partial_ = begun->partial;
+    take_places(*begun);
   }
 
-  // The values of a piece that lie before a position.
-  uint64_t values_before(const FieldsPosition& position, size_t number) const {
-    if (number > position.piece) return 0;
-    const FieldPiece& piece = plan_.pieces[number];
-    const std::vector<int64_t>& axis = plan_.axes[plan_.axis_of_file[piece.file]];
-    const auto end = number < position.piece ? axis.end() : axis.begin() + static_cast<std::ptrdiff_t>(position.time);
-    const auto is_taken = [](int64_t output) { return output >= 0; };
-    return static_cast<uint64_t>(std::count_if(axis.begin(), end, is_taken)) *
-           static_cast<uint64_t>(std::ranges::count_if(piece.outputs, is_taken)) * places();
+  void take_places(const FieldsProgress::Left& left) {
+    description().fields = left.fields;
+    description().constant_fields = left.constants;
+    description().climatology_fields = left.climatology;
+    description().has_missing = left.has_missing;
+  }
+
+  void write_all(FieldsProgress& reached) {
+    const FieldsWork work = work_left(all_work(plan_), left_ ? left_->done : FieldsWork{});
+    const uint64_t all = description().times.size() * description().variables.size() * places();
+    before_ = all - values_of(plan_, work);
+    if (left_ && ranks_.is_first()) log_info("continuing where {} of {} values were written", before_, all);
+    on_all_ranks(ranks_, [&] {
+      Progress progress("reading fields", all * sizeof(float), before_ * sizeof(float));
+      const StoreFile store(partial_);
+      if (ranks_.is_first()) write_constants(store);
+      size_t open = plan_.files.size();
+      std::unique_ptr<FieldFile> file;
+      for (const PieceTimes& times : work_of_rank(plan_, work, ranks_.rank(), ranks_.size())) {
+        const FieldPiece& piece = plan_.pieces[times.piece];
+        if (piece.file != open) {
+          file.reset();
+          file = open_field_file(plan_.files[piece.file]);
+          open = piece.file;
+        }
+        write_times(*file, times, store, progress, reached);
+      }
+      if (ranks_.size() > 1) store.sync();  // the others read it
+    });
+    const std::vector<std::string> missing = ranks_.gather(description().has_missing ? "missing" : "");
+    description().has_missing = std::ranges::find(missing, "missing") != missing.end();
   }
 
   void write_constants(const StoreFile& store) {
@@ -287,26 +256,32 @@ class FieldsRun {
     return chunk * time_bytes <= 8 * block_bytes ? chunk : fitting;
   }
 
-  void write_piece(FieldFile& file, size_t number, size_t first_time, const StoreFile& store, Progress& progress,
+  void write_times(FieldFile& file, const PieceTimes& part, const StoreFile& store, Progress& progress,
                    FieldsProgress& reached) {
-    const FieldPiece& piece = plan_.pieces[number];
+    const FieldPiece& piece = plan_.pieces[part.piece];
     const std::vector<int64_t>& axis = plan_.axes[plan_.axis_of_file[piece.file]];
     if (file.contents().times.size() != axis.size()) {
       throw UserError::of("{} changed while it was read", plan_.files[piece.file].string());
     }
     const size_t at_once = times_at_once(file, piece);
-    for (size_t first = first_time; first < axis.size(); first += at_once) {
+    for (size_t first = part.first; first < part.end; first += at_once) {
       check_fields_stop();
-      const size_t times = std::min(at_once, axis.size() - first);
+      const size_t times = std::min(at_once, part.end - first);
       const auto begin = axis.begin() + static_cast<std::ptrdiff_t>(first);
       const bool is_left_out =
           std::all_of(begin, begin + static_cast<std::ptrdiff_t>(times), [](int64_t time) { return time < 0; });
       if (is_left_out) continue;
       file.read({piece.variable, first, times, piece.first_level, piece.outputs.size()}, values_);
       for (size_t i = 0; i < times; ++i) write_time(piece, axis[first + i], i, store);
-      progress.update(written_ * sizeof(float), fs::path(plan_.files[piece.file]).filename().string());
-      reached.reach({number, first + times}, description(), store);
+      show(progress, before_, written_, fs::path(plan_.files[piece.file]).filename().string());
+      reached.reach({part.piece, first, first + times}, description(), store);
     }
+  }
+
+  // Of numbers. The first rank shows the progress of all, as if the others had done as much as it has.
+  void show(Progress& progress, uint64_t before, uint64_t done, const std::string& detail = "") const {
+    if (ranks_.is_first())
+      progress.update((before + done * static_cast<uint64_t>(ranks_.size())) * sizeof(float), detail);
   }
 
   void write_time(const FieldPiece& piece, int64_t time, size_t of_block, const StoreFile& store) {
@@ -348,10 +323,10 @@ class FieldsRun {
       training = static_cast<uint64_t>(split->second.count()) * description().variables.size() * places();
     }
     Progress progress("computing statistics", training * sizeof(float));
-    const int64_t threads = request_.threads > 0 ? request_.threads : usable_cores();
-    compute_statistics(description(), store, threads, [&](uint64_t done) {
+    const int64_t threads = request_.threads > 0 ? request_.threads : ranks_.cores();
+    compute_statistics(description(), store, ranks_, threads, [&](uint64_t done) {
       check_fields_stop();
-      progress.update(done * sizeof(float));
+      show(progress, 0, done);
     });
   }
 
@@ -415,48 +390,39 @@ class FieldsRun {
   size_t places() const { return static_cast<size_t>(plan_.description.places()); }
 
   const PrepareRequest& request_;
+  PrepareRanks& ranks_;
   std::string prefix_;
   FieldsFlags flags_;
   std::optional<FieldsProgress::Left> left_;
   FieldsPlan plan_;
+  fs::path partial_;  // the unfinished P.nc
   std::vector<float> values_;
-  uint64_t written_ = 0;  // numbers
+  uint64_t before_ = 0, written_ = 0;  // numbers that earlier processes wrote, and this one
 };
 
 }  // namespace
 
-std::vector<PrepareFlag> FieldsPreparation::flags() const {
-  return {
-      {.name = "variables",
-       .about = "Variables by name, such as z,t_850: all levels of z and one of t (default: all that have times)",
-       .is_list = true},
-      {.name = "levels", .about = "Levels, pressures in hPa, such as 500,850 (default: all)", .is_list = true},
-      {.name = "constants", .about = "Fields that do not change (default: all without times)", .is_list = true},
-      {.name = "train",
-       .about = "First and last date of the training part, such as 1979 2015 (default: all times)",
-       .is_range = true},
-      {.name = "validation", .about = "First and last date of the validation part (default: none)", .is_range = true},
-      {.name = "test", .about = "First and last date of the test part (default: none)", .is_range = true},
-      {.name = "climatology",
-       .about = "Mean of the training part by month (monthly), by day of year and time of day (daily), or none "
-                "(default: monthly)"},
-      {.name = "harmonics",
-       .about = "Smooth the climatology: its mean and so many harmonics of the year (default: no smoothing)"},
-      {.name = "units", .about = "VARIABLE=UNITS in place of those in the files (default: none)", .is_list = true},
-      {.name = "allow-gaps", .about = "Take the times that all variables have, with gaps", .is_switch = true},
-      {.name = "mask", .about = "Keep missing values, which are otherwise refused", .is_switch = true},
-      {.name = "resume", .about = "Continue a preparation that was killed, where there is one", .is_switch = true}};
-}
+std::vector<PrepareFlag> FieldsPreparation::flags() const { return flags_of_fields(); }
 
 PrepareResult FieldsPreparation::prepare(const PrepareRequest& request) const {
-  const std::string prefix = fields_prefix(request.output);
-  if (!request.overwrite) check_fields_absent(prefix);
+  const std::unique_ptr<PrepareRanks> alone = one_prepare_rank();
+  PrepareRanks& ranks = request.ranks != nullptr ? *request.ranks : *alone;
+  std::optional<FieldsRun> run;
+  std::string prefix;
   std::optional<FieldsProgress::Left> left;
-  if (request.flags.contains("resume")) left = FieldsProgress::find(prefix);
-  remove_abandoned_partials(fields_path(prefix), left ? left->partial : fs::path());
-  remove_abandoned_partials(description_path(prefix));
-  remove_abandoned_partials(progress_path(prefix));
-  return FieldsRun(request, prefix, std::move(left)).run(seconds_between_records_);
+  on_all_ranks(ranks, [&] {
+    prefix = fields_prefix(request.output);
+    if (!request.overwrite) check_fields_absent(prefix);
+    if (request.flags.contains("resume")) left = FieldsProgress::find(prefix);
+    run.emplace(request, ranks, prefix, left);
+  });
+  on_all_ranks(ranks, [&] {
+    if (!ranks.is_first()) return;
+    FieldsProgress::remove_abandoned(prefix);
+    remove_abandoned_partials(fields_path(prefix), left ? left->partial : fs::path());
+    remove_abandoned_partials(description_path(prefix));
+  });
+  return run->run(seconds_between_records_);
 }
 
 }  // namespace terrace::data

@@ -15,7 +15,9 @@ class FieldsPreparation : public Preparation {
     return "Fields on latitudes and longitudes from NetCDF files, for models of weather and climate";
   }
   std::vector<PrepareFlag> flags() const override;
-  // Writes P.nc and P.json (fields_description.h) for the prefix P. Inputs are files and folders.
+  bool divides_work() const override { return true; }
+  // Writes P.nc and P.json (fields_description.h) for the prefix P. Inputs are files and folders. Ranks have equal
+  // parts of their values, and the files that are written do not depend on the number of ranks.
   PrepareResult prepare(const PrepareRequest& request) const override;
 
  private:

@@ -10,6 +10,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/data/fields/classic_size.h"
+#include "terrace/data/fields/zarr_store.h"
 
 namespace terrace::data {
 namespace {
@@ -19,6 +20,10 @@ constexpr const char* damaged = "; it may be truncated or damaged, so copy it ag
 }  // namespace
 
 NetcdfFile::NetcdfFile(std::filesystem::path path) : path_(std::move(path)) {
+  if (std::filesystem::is_directory(path_)) {
+    open_zarr_store();
+    return;
+  }
   const MappedFile whole(path_);
   if (const auto needed = size_of_classic_netcdf(whole.bytes()); needed && *needed > whole.bytes().size()) {
     throw UserError::of("{} has {} bytes and is truncated: its header tells of more; copy it again", path_.string(),
@@ -28,6 +33,16 @@ NetcdfFile::NetcdfFile(std::filesystem::path path) : path_(std::move(path)) {
   if (status != NC_NOERR) {
     throw UserError::of("{} cannot be read as NetCDF: {}{}", path_.string(), nc_strerror(status), damaged);
   }
+}
+
+void NetcdfFile::open_zarr_store() {
+  check_zarr_store(path_);
+  const int status = nc_open(netcdf_name_of_zarr(path_).c_str(), NC_NOWRITE, &id_);
+  if (status == NC_NOERR) return;
+  throw UserError::of(
+      "{} is a Zarr store, and this libnetcdf does not open it ({}); write it as NetCDF, for example in Python by "
+      "xarray.open_zarr(\"{}\").to_netcdf(\"{}.nc\")",
+      path_.string(), nc_strerror(status), path_.string(), (path_.parent_path() / path_.stem()).string());
 }
 
 NetcdfFile::~NetcdfFile() { nc_close(id_); }

@@ -13,7 +13,8 @@ namespace terrace::data {
 // closed by one.
 class NetcdfFile {
  public:
-  // Opens to read. Throws UserError for what is no NetCDF file, or a truncated one.
+  // Opens to read: a file, or a folder that is a Zarr store (zarr_store.h). Throws UserError for what is no NetCDF
+  // file, or a truncated one.
   explicit NetcdfFile(std::filesystem::path path);
   NetcdfFile(const NetcdfFile&) = delete;
   ~NetcdfFile();
@@ -43,6 +44,8 @@ class NetcdfFile {
   void check(int status, const std::string& what) const;
 
  private:
+  void open_zarr_store();
+
   std::filesystem::path path_;
   int id_ = -1;
 };

@@ -1,0 +1,27 @@
+// The flags of terrace data prepare --kind fields.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "terrace/data/fields/fields_description.h"
+#include "terrace/data/fields/fields_plan.h"
+#include "terrace/data/preparation.h"
+
+namespace terrace::data {
+
+struct FieldsFlags {
+  FieldsSelection selection = {};
+  ClimatologyKind climatology = ClimatologyKind::monthly;
+  std::optional<int64_t> harmonics = {};
+  bool mask = false;
+};
+
+// Their names and what they mean.
+std::vector<PrepareFlag> flags_of_fields();
+
+// Throws UserError for values that have no meaning.
+FieldsFlags fields_flags(const PrepareRequest& request);
+
+}  // namespace terrace::data

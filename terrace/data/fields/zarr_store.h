@@ -1,0 +1,25 @@
+// Zarr stores on a disk: folders in which libnetcdf, where it has NCZarr, reads arrays as NetCDF.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace terrace::data {
+
+// By the files with which a group or an array of version 2 or 3 begins.
+bool is_zarr_store(const std::filesystem::path& folder);
+
+// libnetcdf 4.9 gives wrong numbers, without an error, for arrays that are compressed, filtered, big-endian or in the
+// order of Fortran, for chunks that are cut off, and for version 3. Throws UserError for them, with every problem. A
+// chunk that is not there has the array's fill value, as the format says.
+void check_zarr_store(const std::filesystem::path& folder);
+
+// The name by which libnetcdf opens the store. Throws UserError where the path has a letter with a meaning in such
+// names.
+std::string netcdf_name_of_zarr(const std::filesystem::path& folder);
+
+// A text that changes where files of the store do: their number, bytes and newest time of change.
+std::string state_of_zarr(const std::filesystem::path& folder);
+
+}  // namespace terrace::data

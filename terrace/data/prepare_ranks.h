@@ -1,0 +1,32 @@
+// The processes that prepare a dataset together.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace terrace::data {
+
+// One process's interface to all that prepare the same dataset, with the same arguments. They share a file system.
+class PrepareRanks {
+ public:
+  virtual ~PrepareRanks() = default;
+  virtual int64_t rank() const = 0;
+  virtual int64_t size() const = 0;
+  virtual int64_t cores() const = 0;  // for this process, of those of its machine
+  // The bytes of every rank, by rank. All ranks call it, in the same place of their programs, and wait for each other.
+  virtual std::vector<std::string> gather(const std::string& own) = 0;
+
+  bool is_first() const { return rank() == 0; }
+};
+
+// A process alone.
+std::unique_ptr<PrepareRanks> one_prepare_rank();
+
+// Runs each rank's part. If it throws on any rank, all ranks throw UserError, the first one with every problem and the
+// others without text.
+void on_all_ranks(PrepareRanks& ranks, const std::function<void()>& part);
+
+}  // namespace terrace::data
