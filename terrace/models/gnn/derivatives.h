@@ -7,6 +7,8 @@
 
 namespace terrace::models::gnn {
 
+// In what follows E is the number of pairs where the model computes pairs, and vectors are those of their first edges.
+//
 // The gradient [E, 3] of the sum of the energies by the vectors of the edges, of which they were computed with autograd
 // enabled. It can be differentiated again, by the weights; 0 where nothing depends on the vectors.
 at::Tensor gradient_by_vectors(const at::Tensor& energies, const at::Tensor& vectors);
@@ -16,7 +18,7 @@ at::Tensor gradient_by_vectors(const at::Tensor& energies, const at::Tensor& vec
 at::Tensor forces_of(const at::Tensor& gradient, const Graphs& graphs);
 
 // dE / d strain over the volume, [B, 9]: the sum over a graph's edges of the symmetric part of g r^T, divided by
-// `volumes` [B]. `vectors` are those of the batch.
+// `volumes` [B].
 at::Tensor stress_of(const at::Tensor& gradient, const at::Tensor& vectors, const at::Tensor& volumes,
                      const Graphs& graphs);
 

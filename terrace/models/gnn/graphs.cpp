@@ -60,11 +60,17 @@ at::Tensor segment_mean(const at::Tensor& x, const ops::Segments& segments) {
 at::Tensor Graphs::degrees(const at::TensorOptions& options) const { return segment_counts(receivers, options); }
 at::Tensor Graphs::atom_counts(const at::TensorOptions& options) const { return segment_counts(of_atoms, options); }
 
-// The edges of an atom, and so those of a graph, lie together.
-ops::Segments Graphs::edges_of_graphs() const {
-  return {.rows = of_atoms.rows.index_select(0, receivers.rows),
+// The edges of an atom lie together, and so do those of a graph and its pairs, of which each has two.
+ops::Segments Graphs::pairs_of_graphs() const {
+  const at::Tensor first = receivers.first.index_select(0, of_atoms.first);
+  if (!pairs.mutual()) return {.rows = of_atoms.rows.index_select(0, receivers.rows), .order = {}, .first = first};
+  return {.rows = of_atoms.rows.index_select(0, receivers.rows.index_select(0, pairs.first_edges)),
           .order = {},
-          .first = receivers.first.index_select(0, of_atoms.first)};
+          .first = first.div(2, "trunc")};
+}
+
+at::Tensor vectors_of(const ModelConfig& config, const Batch& batch) {
+  return config.computes_pairs() ? batch["vectors"].index_select(0, batch["first_edges"]) : batch["vectors"];
 }
 
 Graphs graphs_of(const ModelConfig& config, const Batch& batch, const at::Tensor& vectors, at::ScalarType type) {
@@ -75,6 +81,9 @@ Graphs graphs_of(const ModelConfig& config, const Batch& batch, const at::Tensor
                 .of_atoms = {batch["graphs"], {}, batch["first_atom"]},
                 .degree_means = batch["degree_means"],
                 .geometry = {.vectors = vectors.to(type)}};
+  graphs.pairs = config.computes_pairs()
+                     ? ops::pairs_of(graphs.receivers, graphs.senders, batch["pairs"], batch["first_edges"])
+                     : ops::pairs_of(graphs.receivers, graphs.senders, {}, {});
   EdgeGeometry& edges = graphs.geometry;
   edges.lengths = lengths_of(edges.vectors);
   if (has_radial(config.conv)) {

@@ -7,11 +7,13 @@
 
 #include "terrace/models/gnn/settings/config.h"
 #include "terrace/models/model.h"
+#include "terrace/ops/messages.h"
 #include "terrace/ops/segments.h"
 
 namespace terrace::models::gnn {
 
-// What layers compute of the vectors of edges, in the model's type.
+// What layers compute of the vectors of edges, in the model's type. Where the model computes pairs, E is their number
+// and vectors are those of their first edges.
 struct EdgeGeometry {
   at::Tensor vectors = {};   // [E, 3] from the receiver to the sender
   at::Tensor lengths = {};   // [E, 1]
@@ -24,15 +26,19 @@ struct Graphs {
   int64_t graphs = 0, atoms = 0;
   ops::Segments receivers = {}, senders = {};  // of edges: atoms
   ops::Segments of_atoms = {};                 // of atoms: graphs
+  ops::Pairs pairs = {};                       // of edges; each edge is one where the model computes no pairs
   at::Tensor degree_means = {};                // [2], see data/graphs/graphs_request.h
   EdgeGeometry geometry = {};
 
   at::Tensor degrees(const at::TensorOptions& options) const;      // [N, 1]: edges that each atom receives
   at::Tensor atom_counts(const at::TensorOptions& options) const;  // [B, 1]
-  ops::Segments edges_of_graphs() const;                           // of edges: graphs
+  ops::Segments pairs_of_graphs() const;                           // of pairs: graphs
 };
 
-// `vectors` are those of the batch, [E, 3] in double precision, perhaps with a graph of their own for derivatives.
+// Those of the edges, or of the first edges of pairs where the model computes pairs: [E, 3] in double precision.
+at::Tensor vectors_of(const ModelConfig& config, const Batch& batch);
+
+// `vectors` are those, perhaps with a graph of their own for derivatives.
 Graphs graphs_of(const ModelConfig& config, const Batch& batch, const at::Tensor& vectors, at::ScalarType type);
 
 // [E, 1] of vectors [E, 3]. Where a vector is 0 the derivatives are 0 too, of all orders, and never NaN.

@@ -74,7 +74,7 @@ bool Gnn::has_moved_behind(int64_t unit) const {
 
 // `input` are the tensors that the unit before `begin` gave.
 Gnn::Work Gnn::begin_work(int64_t begin, const Tensors& input, const Batch& batch) const {
-  Work work{.vectors = batch["vectors"]};
+  Work work{.vectors = vectors_of(config_, batch)};
   if (begin > 0) {
     size_t next = 0;
     work.states.scalars = input.at(next++);
@@ -176,7 +176,7 @@ Outputs Gnn::outputs(int64_t begin, const Tensors& input, const Batch& batch, co
 }
 
 std::vector<TensorShape> Gnn::output_shapes(int64_t unit, const Batch& batch) const {
-  const int64_t atoms = batch.sizes.at("atoms"), edges = batch.sizes.at("edges");
+  const int64_t atoms = batch.sizes.at("atoms"), edges = batch.sizes.at("edges") / (config_.computes_pairs() ? 2 : 1);
   std::vector<TensorShape> shapes = {{.sizes = {atoms, config_.width}, .type = build_.type}};
   if (has_vectors_behind(unit)) shapes.push_back({.sizes = {atoms, 3, config_.width}, .type = build_.type});
   if (has_moved_behind(unit)) shapes.push_back({.sizes = {edges, 3}, .type = build_.type});

@@ -48,7 +48,7 @@ class Gnn : public Model {
  private:
   // What the units of one call share.
   struct Work {
-    at::Tensor vectors = {};  // [E, 3] fp64, with a graph where there are derivatives
+    at::Tensor vectors = {};  // vectors_of() the batch, with a graph where there are derivatives
     Graphs graphs = {};
     States states = {};
   };

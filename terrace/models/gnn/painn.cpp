@@ -34,18 +34,18 @@ PaiNNLayer::PaiNNLayer(const ModelConfig& config, LayerPlace place, const nn::Bu
 States PaiNNLayer::with_messages(const States& states, const Graphs& graphs, const Pass& pass) const {
   const EdgeGeometry& edges = graphs.geometry;
   const at::Tensor filters = filter_.forward(edges.radial, pass).mul(edges.cutoff);  // [E, 2 F or 3 F]
-  const at::Tensor sent = ops::gather(context_.forward(states.scalars, pass), graphs.senders).mul(filters);
+  const at::Tensor context = context_.forward(states.scalars, pass);                 // [N, 2 F or 3 F]
   // A vector of length 0 has no direction.
   const at::Tensor lengths = edges.lengths.masked_fill(edges.lengths.detach().eq(0), 1.0);
-  const at::Tensor directions = edges.vectors.div(divides_twice_ ? lengths.square() : lengths).unsqueeze(2);
-  const at::Tensor t = part(sent, 0, width_);
-  at::Tensor vectors = part(sent, 1, width_).unsqueeze(1).mul(directions);  // [E, 3, F]
+  const at::Tensor directions = edges.vectors.div(divides_twice_ ? lengths.square() : lengths);
+  const at::Tensor t = ops::message_sum(part(context, 0, width_), part(filters, 0, width_), graphs.pairs);
+  at::Tensor vectors =
+      ops::directed_sum(part(context, 1, width_), part(filters, 1, width_), directions, graphs.pairs);  // [N, 3, F]
   if (!place_.first) {
-    vectors = vectors.add(ops::gather(states.vectors, graphs.senders).mul(part(sent, 2, width_).unsqueeze(1)));
+    const at::Tensor sent = states.vectors.mul(part(context, 2, width_).unsqueeze(1));  // [N, 3, F]
+    vectors = states.vectors.add(vectors).add(ops::message_sum(sent, part(filters, 2, width_), graphs.pairs));
   }
-  const at::Tensor sums = ops::segment_sum(vectors, graphs.receivers);
-  return {.scalars = states.scalars.add(ops::segment_sum(t, graphs.receivers)),
-          .vectors = place_.first ? sums : states.vectors.add(sums)};
+  return {.scalars = states.scalars.add(t), .vectors = vectors};
 }
 
 States PaiNNLayer::updated(const States& states, const Pass& pass) const {

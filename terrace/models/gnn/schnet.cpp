@@ -17,9 +17,9 @@ SchNetLayer::SchNetLayer(const ModelConfig& config, LayerPlace, const nn::Build&
 
 States SchNetLayer::forward(const States& states, const Graphs& graphs, const Pass& pass) const {
   const EdgeGeometry& edges = graphs.geometry;
-  const at::Tensor filters = filter_.forward(edges.radial, pass).mul(edges.cutoff);                    // [E, filters]
-  const at::Tensor sent = ops::gather(inputs_.forward(states.scalars, pass), graphs.senders);          // [E, filters]
-  const at::Tensor sums = sums_.forward(ops::segment_sum(sent.mul(filters), graphs.receivers), pass);  // [N, F]
+  const at::Tensor filters = filter_.forward(edges.radial, pass).mul(edges.cutoff);              // [E, filters]
+  const at::Tensor inputs = inputs_.forward(states.scalars, pass);                               // [N, filters]
+  const at::Tensor sums = sums_.forward(ops::message_sum(inputs, filters, graphs.pairs), pass);  // [N, F]
   if (output_ == nullptr) return {.scalars = sums};
   return {.scalars = states.scalars.add(output_->forward(activated(sums, activation_), pass))};
 }

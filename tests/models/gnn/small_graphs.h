@@ -18,6 +18,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <numeric>
 #include <ostream>
@@ -154,7 +155,8 @@ inline std::vector<SmallStructure> some_structures(uint64_t seed, bool with_many
 
 // The tensors of a batch but those of labels and features.
 inline Batch edges_of(const std::vector<SmallStructure>& structures, double radius) {
-  std::vector<int64_t> receivers, senders, graphs, first_atom = {0}, first_edge = {0};
+  std::vector<int64_t> receivers, senders, graphs, first_atom = {0}, first_edge = {0}, pairs, first_edges;
+  std::vector<std::array<int32_t, 3>> shifts;
   std::vector<at::Tensor> vectors = {at::empty({0, 3}, at::kDouble)};
   std::vector<double> volumes;
   for (const SmallStructure& structure : structures) {
@@ -176,6 +178,19 @@ inline Batch edges_of(const std::vector<SmallStructure>& structures, double radi
       receivers.push_back(base + list.receivers[e]);
       senders.push_back(base + list.senders[e]);
       const auto& s = list.shifts[e];
+      // The pair of the edge back, if that came before.
+      int64_t pair = -1;
+      for (size_t other = 0; other < shifts.size() && pair < 0; ++other) {
+        const bool is_back = receivers[other] == senders.back() && senders[other] == receivers.back() &&
+                             shifts[other] == std::array{-s[0], -s[1], -s[2]};
+        if (is_back) pair = pairs[other];
+      }
+      if (pair < 0) {
+        pair = std::ssize(first_edges);
+        first_edges.push_back(std::ssize(pairs));
+      }
+      pairs.push_back(pair);
+      shifts.push_back(s);
       const at::Tensor shift =
           at::tensor({static_cast<double>(s[0]), static_cast<double>(s[1]), static_cast<double>(s[2])}, at::kDouble);
       vectors.push_back(
@@ -203,6 +218,8 @@ inline Batch edges_of(const std::vector<SmallStructure>& structures, double radi
                    {"sender_order", numbers(order)},
                    {"first_sent", numbers(first_sent)},
                    {"vectors", at::cat(vectors)},
+                   {"pairs", numbers(pairs)},
+                   {"first_edges", numbers(first_edges)},
                    {"volumes", at::tensor(volumes, at::kDouble)},
                    {"degree_means", at::tensor({1.9, 7.5}, at::kDouble)}};
   return batch;

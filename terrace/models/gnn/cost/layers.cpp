@@ -38,11 +38,9 @@ void count_edge_linear(UnitCounter& unit, const std::string& name, int64_t input
 void count_schnet(UnitCounter& unit, const ModelConfig& config, const std::string& name) {
   const int64_t width = config.width, filters = config.filters;
   unit.linear(name + ".inputs", Rows::atoms, width, filters, false, Input::states);
-  count_two_layers(unit, name + ".filter", Rows::edges, config.radial, filters, filters, Input::vectors);
-  unit.elements("cutoff", Rows::edges, filters, 1, 1, 1);
-  unit.gather(Rows::edges, filters);
-  unit.elements("product", Rows::edges, filters, 2, 1, 2);
-  unit.segment_sum(Rows::edges, filters);
+  count_two_layers(unit, name + ".filter", Rows::factors, config.radial, filters, filters, Input::vectors);
+  unit.elements("cutoff", Rows::factors, filters, 1, 1, 1);
+  unit.message_sum(filters);
   unit.linear(name + ".sums", Rows::atoms, filters, width);
   if (config.reading == Reading::hydragnn) return;
   count_activation(unit, Rows::atoms, width);
@@ -55,18 +53,14 @@ void count_painn(UnitCounter& unit, const ModelConfig& config, const std::string
   unit.linear(name + ".context.first", Rows::atoms, width, width, true, Input::states);
   count_activation(unit, Rows::atoms, width);
   unit.linear(name + ".context.second", Rows::atoms, width, messages, true, Input::states);
-  unit.linear(name + ".filter", Rows::edges, config.radial, messages, true, Input::vectors);
-  unit.elements("cutoff", Rows::edges, messages, 1, 1, 1);
-  unit.gather(Rows::edges, messages);
-  unit.elements("product", Rows::edges, messages, 2, 1, 2);
-  unit.elements("product", Rows::edges, 3 * width, 1, 1, 0);  // with the directions
-  unit.elements("sum", Rows::edges, width, 1, 0, 1);
+  unit.linear(name + ".filter", Rows::factors, config.radial, messages, true, Input::vectors);
+  unit.elements("cutoff", Rows::factors, messages, 1, 1, 1);
+  unit.message_sum(2 * width);  // of states, and along directions
   if (!first) {
-    unit.gather(Rows::edges, 3 * width);
-    unit.elements("product", Rows::edges, 3 * width, 2, 1, 1);
+    unit.elements("product", Rows::components, width, 2, 1, 2);
+    unit.message_sum(3 * width);
   }
-  unit.segment_sum(Rows::edges, 4 * width);
-  unit.elements("sum", Rows::atoms, first ? width : 4 * width, 2, 1, 0);
+  unit.elements("sum", Rows::atoms, first ? width : 7 * width, 2, 1, 0);
   unit.linear(name + ".mixed", Rows::components, width, 2 * width, false);
   unit.elements("norm of vectors", Rows::components, width, 1, 0, 1);
   unit.elements("concatenation", Rows::atoms, 2 * width, 1, 1, 1);
@@ -180,8 +174,8 @@ void count_dense(UnitCounter& unit, const std::string& name, Rows rows, int64_t 
 }  // namespace
 
 void count_geometry(UnitCounter& unit, const ModelConfig& config) {
-  unit.elements("lengths", Rows::edges, 3, 6, 3, 3);
-  if (config.radial > 0) unit.elements("radial functions", Rows::edges, config.radial, 3, 4, 2);
+  unit.elements("lengths", Rows::factors, 3, 6, 3, 3);
+  if (config.radial > 0) unit.elements("radial functions", Rows::factors, config.radial, 3, 4, 2);
 }
 
 void count_layer(UnitCounter& unit, const ModelConfig& config, const std::string& name, bool first, bool last) {

@@ -13,8 +13,8 @@ using schedule::LinearLayer;
 }  // namespace
 
 UnitCounter::UnitCounter(schedule::UnitRow& row, const schedule::UnitTableOptions& options, bool differentiated,
-                         bool first)
-    : row_(row), options_(options), differentiated_(differentiated), first_(first) {
+                         bool pairs, bool first)
+    : row_(row), options_(options), differentiated_(differentiated), pairs_(pairs), first_(first) {
   row.shares_graph = differentiated;
 }
 
@@ -30,6 +30,8 @@ int64_t UnitCounter::count(Rows rows) const {
       return size("atoms");
     case Rows::components:
       return 3 * size("atoms");
+    case Rows::factors:
+      return size("edges") / (pairs_ ? 2 : 1);
     case Rows::edges:
       break;
   }
@@ -103,6 +105,13 @@ void UnitCounter::gather(Rows rows, int64_t columns) {
 }
 void UnitCounter::segment_sum(Rows rows, int64_t columns) {
   pass("segment sum", static_cast<double>(count(rows) * columns * options_.element_bytes));
+}
+
+// Both rows of each edge are read where they lie; backward makes the gradients of factors.
+void UnitCounter::message_sum(int64_t columns) {
+  pass("message sum", static_cast<double>(count(Rows::edges) * columns * options_.element_bytes));
+  keep(Rows::factors, columns);
+  keep(Rows::atoms, columns);
 }
 
 void UnitCounter::output(Rows rows, int64_t columns, int64_t element_bytes) {

@@ -12,7 +12,8 @@
 namespace terrace::models::gnn {
 
 // How many rows a tensor has in a micro-batch.
-enum class Rows { graphs, atoms, edges, components };  // components: three for each atom
+// components: three for each atom; factors: edges, or pairs of them where the model computes pairs
+enum class Rows { graphs, atoms, edges, factors, components };
 
 // What the input of a linear layer depends on, which decides about its gradient.
 enum class Input {
@@ -25,8 +26,10 @@ enum class Input {
 class UnitCounter {
  public:
   // With `differentiated`, forces or stress are computed: the derivative of the energy is part of the forward, and the
-  // backward differentiates both. `first`: of units whose states do not depend on the vectors.
-  UnitCounter(schedule::UnitRow& row, const schedule::UnitTableOptions& options, bool differentiated, bool first);
+  // backward differentiates both. `pairs`: an edge and the one back have the same factors. `first`: of units whose
+  // states do not depend on the vectors.
+  UnitCounter(schedule::UnitRow& row, const schedule::UnitTableOptions& options, bool differentiated, bool pairs,
+              bool first);
 
   // For what comes next: whether the energy that is differentiated depends on it.
   void set_differentiated(bool differentiated) { differentiated_ = differentiated; }
@@ -42,6 +45,8 @@ class UnitCounter {
   // Rows of atoms for each edge or of graphs for each atom, [rows, columns], or sums of these back to them.
   void gather(Rows rows, int64_t columns);
   void segment_sum(Rows rows, int64_t columns);
+  // Sums over the edges of each atom of products of factors of edges and of atoms, [rows, columns] (ops/messages.h).
+  void message_sum(int64_t columns);
   // Tensors that pass to the next unit.
   void output(Rows rows, int64_t columns, int64_t element_bytes = 4);
 
@@ -52,7 +57,7 @@ class UnitCounter {
 
   schedule::UnitRow& row_;
   const schedule::UnitTableOptions& options_;
-  bool differentiated_, first_;
+  bool differentiated_, pairs_, first_;
 };
 
 }  // namespace terrace::models::gnn

@@ -17,12 +17,19 @@ namespace {
 
 using schedule::UnitRow;
 
-const std::vector<std::string> topology = {"receivers",  "senders",    "first_edge", "sender_order",
-                                           "first_sent", "first_atom", "graphs",     "vectors"};
+const std::vector<std::string> graph_tensors = {"receivers",  "senders",    "first_edge", "sender_order",
+                                                "first_sent", "first_atom", "graphs",     "vectors"};
+
+// What every unit reads of the batch.
+std::vector<std::string> topology_of(const ModelConfig& config) {
+  std::vector<std::string> names = graph_tensors;
+  if (config.computes_pairs()) names.insert(names.end(), {"pairs", "first_edges"});
+  return names;
+}
 
 // What every layer reads of the batch.
 std::vector<std::string> tensors_of_layers(const ModelConfig& config) {
-  std::vector<std::string> names = topology;
+  std::vector<std::string> names = topology_of(config);
   if (!config.edge_features.empty()) names.emplace_back("edge_features");
   if (config.conv == Conv::pna) names.emplace_back("degree_means");
   return names;
@@ -40,9 +47,9 @@ std::vector<std::string> tensors_of_head(const ModelConfig& config) {
 }
 
 UnitRow embedding_row(const ModelConfig& config, const schedule::UnitTableOptions& options) {
-  UnitRow row{.name = "embedding", .batch_tensors = topology};
+  UnitRow row{.name = "embedding", .batch_tensors = topology_of(config)};
   row.batch_tensors.emplace_back("species");
-  UnitCounter unit(row, options, config.has_derivatives(), true);
+  UnitCounter unit(row, options, config.has_derivatives(), config.computes_pairs(), true);
   unit.parameter("embedding.elements.weight", {element_rows, config.width});
   unit.gather(Rows::atoms, config.width);
   if (!config.atom_features.empty()) {
@@ -76,7 +83,7 @@ schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTa
   schedule::UnitTable table = {embedding_row(config, options)};
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     UnitRow row{.name = fmt::format("layers.{}", layer), .layer = layer, .batch_tensors = tensors_of_layers(config)};
-    UnitCounter unit(row, options, differentiated, layer == 0);
+    UnitCounter unit(row, options, differentiated, config.computes_pairs(), layer == 0);
     count_geometry(unit, config);
     count_layer(unit, config, row.name, layer == 0, config.is_last(layer));
     count_outputs(unit, config, config.is_last(layer));
@@ -84,7 +91,7 @@ schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTa
     table.push_back(std::move(row));
   }
   UnitRow row{.name = "head", .batch_tensors = tensors_of_head(config)};
-  UnitCounter unit(row, options, differentiated, false);
+  UnitCounter unit(row, options, differentiated, config.computes_pairs(), false);
   if (config.has_conv_heads()) count_geometry(unit, config);
   if (config.has_pooled_heads()) unit.segment_sum(Rows::atoms, config.width);
   for (int64_t branch = 0; branch < config.head_copies(); ++branch) {

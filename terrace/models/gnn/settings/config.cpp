@@ -55,6 +55,10 @@ bool ModelConfig::reads_edge_features() const {
   return conv == Conv::egnn || conv == Conv::pna || conv == Conv::gatv2 || conv == Conv::cgcnn;
 }
 
+bool ModelConfig::computes_pairs() const {
+  return (conv == Conv::schnet || conv == Conv::painn) && edges == Edges::radius && max_neighbours == 0;
+}
+
 int64_t ModelConfig::edge_columns() const { return radial + num_edge_features(); }
 
 bool ModelConfig::has_conv_heads() const {

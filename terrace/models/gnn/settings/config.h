@@ -90,7 +90,10 @@ struct ModelConfig {
   bool has_derivatives() const;
   // Whether the layers read features of edges (radial functions and edge_features) as inputs of their networks.
   bool reads_edge_features() const;
-  // Columns of an edge's features for such layers.
+  // Whether an edge and the one back have the same factors in the layers, and there is one back for each: they are then
+  // computed once for both.
+  bool computes_pairs() const;
+  // Columns of an edge's features for layers that read them.
   int64_t edge_columns() const;
   // Whether another output is the derivative of this one.
   bool is_differentiated(const OutputConfig& output) const;
