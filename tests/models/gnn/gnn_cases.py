@@ -6,7 +6,8 @@ import math
 import torch
 import torch.nn.functional as F
 from torch.func import functional_call
-from torch_geometric.nn import CGConv, GATv2Conv, GINConv, PNAConv
+from torch_geometric.nn import (CGConv, GATv2Conv, GINConv, PNAConv, global_add_pool, global_max_pool,
+                                global_mean_pool)
 from torch_geometric.nn.models.schnet import InteractionBlock
 
 ACTIVATIONS = {"relu": F.relu, "silu": F.silu, "tanh": torch.tanh, "gelu": F.gelu, "softplus": F.softplus,
@@ -236,10 +237,8 @@ def dense(p, x, activation):
 
 
 def pool(x, graph, how):
-    if how == "add":
-        return graph.sum(x, graph.of_atoms, graph.graphs)
-    of = [x[graph.of_atoms == number] for number in range(graph.graphs)]
-    return torch.stack([atoms.mean(0) if how == "mean" else atoms.max(0).values for atoms in of])
+    function = {"add": global_add_pool, "mean": global_mean_pool, "max": global_max_pool}[how]
+    return function(x, graph.of_atoms, graph.graphs)
 
 
 def heads(p, states, graph, options):
