@@ -33,6 +33,25 @@ SizesOfSamples drawn_sizes(uint32_t seed, int64_t samples) {
   return sizes;
 }
 
+// In ascending order within each micro-batch, of which all ranks have as many, and none exceeds the budget.
+void expect_every_sample_once(const DividedSamples& divided, const SizesOfSamples& sizes, const Sizes& budget,
+                              int64_t samples) {
+  Batch all;
+  for (const Batches& own : divided) {
+    EXPECT_EQ(own.size(), divided[0].size());
+    for (const Batch& batch : own) {
+      EXPECT_TRUE(std::ranges::is_sorted(batch));
+      const Sizes sums = sum_of(sizes, batch);
+      for (const auto& [name, most] : budget) EXPECT_LE(sums.at(name), most);
+      all.insert(all.end(), batch.begin(), batch.end());
+    }
+  }
+  std::ranges::sort(all);
+  Batch expected(static_cast<size_t>(samples));
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(all, expected);
+}
+
 TEST(DividedSamples, EverySampleOnceInBudgetWithEqualMicroBatchCounts) {
   const Sizes budget = {{"atoms", 64}, {"edges", 330}};
   for (const int64_t samples : {0, 1, 2, 7, 64, 301}) {
@@ -42,21 +61,7 @@ TEST(DividedSamples, EverySampleOnceInBudgetWithEqualMicroBatchCounts) {
       const DividedSamples divided = divide(sizes, budget, ranks);
       ASSERT_EQ(std::ssize(divided), ranks);
       ASSERT_FALSE(divided[0].empty());
-      Batch all;
-      for (const Batches& own : divided) {
-        EXPECT_EQ(own.size(), divided[0].size());
-        for (const Batch& batch : own) {
-          EXPECT_TRUE(std::ranges::is_sorted(batch));
-          const Sizes sums = sum_of(sizes, batch);
-          EXPECT_LE(sums.at("atoms"), 64);
-          EXPECT_LE(sums.at("edges"), 330);
-          all.insert(all.end(), batch.begin(), batch.end());
-        }
-      }
-      std::ranges::sort(all);
-      Batch expected(static_cast<size_t>(samples));
-      std::iota(expected.begin(), expected.end(), 0);
-      EXPECT_EQ(all, expected);
+      expect_every_sample_once(divided, sizes, budget, samples);
       EXPECT_EQ(divide(sizes, budget, ranks), divided);
     }
   }
@@ -143,23 +148,10 @@ TEST(DividedByCost, EverySampleOnceInBudgetWithEqualMicroBatchCounts) {
         const MicroBatchLimit limit{.samples = 5, .budget = budget};
         const DividedSamples divided = divide_by_cost(sizes, atoms_and_edges, limit, ranks);
         ASSERT_EQ(std::ssize(divided), ranks);
-        Batch all;
-        for (const Batches& own : divided) {
-          EXPECT_EQ(own.size(), divided[0].size());
-          for (const Batch& batch : own) {
-            EXPECT_TRUE(std::ranges::is_sorted(batch));
-            const Sizes sums = sum_of(sizes, batch);
-            for (const auto& [name, most] : budget) EXPECT_LE(sums.at(name), most);
-            all.insert(all.end(), batch.begin(), batch.end());
-          }
-        }
+        expect_every_sample_once(divided, sizes, budget, samples);
         if (budget.empty()) {
           EXPECT_EQ(std::ssize(divided[0]), std::max<int64_t>(1, ((samples + ranks - 1) / ranks + 4) / 5));
         }
-        std::ranges::sort(all);
-        Batch expected(static_cast<size_t>(samples));
-        std::iota(expected.begin(), expected.end(), 0);
-        EXPECT_EQ(all, expected);
         EXPECT_EQ(divide_by_cost(sizes, atoms_and_edges, limit, ranks), divided);
       }
     }
