@@ -42,9 +42,10 @@ class Atmosphere:
             primitive_equations.PrimitiveEquations(self.reference, orography, self.coords, self.specs),
             held_suarez.HeldSuarezForcing(self.coords, self.specs, self.reference)])
         seconds = self.specs.nondimensionalize(STEP_MINUTES * UNITS.minute)
-        # Damps the smallest scales, of which the total wave number is the largest, within 3 hours.
-        diffusion = time_integration.horizontal_diffusion_step_filter(
-            self.coords.horizontal, seconds, self.specs.nondimensionalize(3 * UNITS.hour), order=2)
+        # The filter of the package's own Held-Suarez example: it leaves total wave numbers up to 0.8 of the largest as they are,
+        # and removes the largest in one step (e-folding in a minute; in between as the third power of the distance).
+        minute = self.specs.nondimensionalize(1 * UNITS.minute)
+        diffusion = time_integration.exponential_step_filter(self.coords.horizontal, seconds, tau=minute, order=1.5, cutoff=0.8)
         step = time_integration.step_with_filters(time_integration.imex_rk_sil3(equations, seconds), [diffusion])
         steps = HOURS_BETWEEN_TIMES * 60 // STEP_MINUTES
         self.advance = jax.jit(time_integration.repeated(step, steps))

@@ -121,8 +121,9 @@ class Batches:
         self.outputs = [model["variables"].index(name) for name in model["outputs"]]
 
     def starts(self, split):
+        """Of training samples both times lie in the part, of others the time that is predicted."""
         first, end = self.fields.splits[split]
-        return torch.arange(first, end - self.steps)
+        return torch.arange(first if split == "train" else max(0, first - self.steps), end - self.steps)
 
     def batch(self, starts):
         fields, targets = self.fields, starts + self.steps
@@ -188,7 +189,7 @@ def main():
     network.eval()
     errors = []
     with torch.no_grad():
-        for part in batches.starts(config["data"]["held_out_split"]).split(32):
+        for part in batches.starts("test").split(32):
             inputs, targets = batches.batch(part)
             errors.append(((network(*inputs) - targets).square() * of_latitude).mean((2, 3)).sqrt())
     print(json.dumps({"steps": step, "rmse": dict(zip(model["outputs"], torch.cat(errors).mean(0).tolist()))}))

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <span>
 
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
@@ -319,8 +320,10 @@ MicroBatch FieldsSource::batch(const std::vector<FieldPair>& pairs, std::vector<
       [&](const FieldPair& pair, std::vector<float>& values) { add_fields(pair.start, outputs_, values); });
   add("mask", of_outputs, [&](const FieldPair& pair, std::vector<float>& values) {
     for (const Channel& output : outputs_) {
-      for (const float value : dataset_.field(pair.target, output.variable))
-        values.push_back(std::isnan(value) ? 0 : 1);
+      const std::span<const float> field = dataset_.field(pair.target, output.variable);
+      values.resize(values.size() + field.size());
+      std::ranges::transform(field, values.end() - std::ssize(field),
+                             [](float value) { return std::isnan(value) ? 0.0F : 1.0F; });
     }
   });
   add("leads", {samples}, [&](const FieldPair& pair, std::vector<float>& values) {
