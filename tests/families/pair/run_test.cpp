@@ -292,8 +292,9 @@ TEST_F(FamilyRuns, AKeyOfAnotherFamilyIsRefusedWithTheFamilyThatHasIt) {
   EXPECT_THAT(refusal({"model.family=gpt", "model.sample_weight=1.0"}),
               HasSubstr("model.sample_weight belongs to model.family = \"pair\", not to \"gpt\""));
   EXPECT_THAT(refusal({"model.widht=4"}), HasSubstr("did you mean width?"));
-  EXPECT_THAT(refusal({"model.family=pear"}),
-              HasSubstr("--set model.family=pear: model.family = \"pear\" must be \"gpt\", \"vit\" or \"pair\""));
+  EXPECT_THAT(
+      refusal({"model.family=pear"}),
+      HasSubstr("--set model.family=pear: model.family = \"pear\" must be \"gpt\", \"gnn\", \"vit\" or \"pair\""));
 }
 
 TEST_F(FamilyRuns, TheFamilysRulesAreChecked) {
