@@ -22,6 +22,7 @@ void add_export_command(CLI::App&) {}
 void add_import_command(CLI::App&) {}
 void add_verify_command(CLI::App&) {}
 void add_calibrate_command(CLI::App&) {}
+void add_ensemble_command(CLI::App&) {}
 
 Preparations preparations() { return data::kinds_of_data(); }
 
@@ -32,8 +33,8 @@ std::unique_ptr<data::PrepareRanks> connect_preparing_ranks() {
 }
 
 const BuildKind& build_kind() {
-  static constexpr std::array<std::string_view, 9> missing = {"train",  "evaluate", "generate", "forecast", "score",
-                                                              "export", "import",   "verify",   "calibrate"};
+  static constexpr std::array<std::string_view, 10> missing = {
+      "train", "evaluate", "generate", "forecast", "score", "export", "import", "verify", "calibrate", "ensemble"};
   static constexpr BuildKind kind = {
       .about = "Predicts, simulates and reports runs that train large models. This build, the planner, trains none.",
       .summary = "predict and report the training of large models",

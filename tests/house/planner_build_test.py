@@ -14,7 +14,8 @@ sys.dont_write_bytecode = True
 from report_runs import write_run  # noqa: E402
 
 NEEDED = ("data", "report", "plan", "simulate", "search", "explain", "completion", "man")
-MISSING = ("train", "evaluate", "generate", "forecast", "score", "export", "import", "verify", "calibrate")
+MISSING = ("train", "evaluate", "generate", "forecast", "score", "export", "import", "verify", "calibrate",
+           "ensemble")
 
 
 def run(*command, folder=SOURCE):

@@ -10,9 +10,9 @@ namespace terrace::data {
 // By the files with which a group or an array of version 2 or 3 begins.
 bool is_zarr_store(const std::filesystem::path& folder);
 
-// libnetcdf 4.9 gives wrong numbers, without an error, for arrays that are compressed, filtered, big-endian or in the
-// order of Fortran, for chunks that are cut off, and for version 3. Throws UserError for them, with every problem. A
-// chunk that is not there has the array's fill value, as the format says.
+// libnetcdf 4.9 gives wrong numbers, without an error, for arrays that are compressed or big-endian, and finds none of
+// version 3. Throws UserError for these, and for arrays that are filtered, in the order of Fortran or have chunks that
+// are cut off, with every problem. A chunk that is not there has the array's fill value, as the format says.
 void check_zarr_store(const std::filesystem::path& folder);
 
 // The name by which libnetcdf opens the store. Throws UserError where the path has a letter with a meaning in such

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "cli/build_kind.h"
 #include "cli/commands.h"
 #include "cli/interruption.h"
 #include "cli/json_errors.h"
@@ -68,9 +68,6 @@ std::string failures_of(const std::vector<ensemble::Member>& members, const ense
 }
 
 void run_ensemble(EnsembleArguments& arguments) {
-  if (!build_kind().missing_commands.empty()) {
-    throw UserError("this terrace plans and does not train; build the preset release");
-  }
   const std::filesystem::path first =
       arguments.members.configs.empty() ? "ensemble" : arguments.members.configs.front();
   arguments.members.folder = arguments.output.empty()
