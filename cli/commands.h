@@ -14,6 +14,7 @@ void add_data_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
 void add_forecast_command(CLI::App& app);
 void add_score_command(CLI::App& app);
+void add_predict_command(CLI::App& app);
 void add_export_command(CLI::App& app);
 void add_import_command(CLI::App& app);
 void add_report_command(CLI::App& app);

@@ -42,6 +42,7 @@ int run(int argc, char** argv) {
   terrace::cli::add_generate_command(app);
   terrace::cli::add_forecast_command(app);
   terrace::cli::add_score_command(app);
+  terrace::cli::add_predict_command(app);
   terrace::cli::add_export_command(app);
   terrace::cli::add_import_command(app);
   terrace::cli::add_report_command(app);

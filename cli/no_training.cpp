@@ -18,6 +18,7 @@ void add_evaluate_command(CLI::App&) {}
 void add_generate_command(CLI::App&) {}
 void add_forecast_command(CLI::App&) {}
 void add_score_command(CLI::App&) {}
+void add_predict_command(CLI::App&) {}
 void add_export_command(CLI::App&) {}
 void add_import_command(CLI::App&) {}
 void add_verify_command(CLI::App&) {}
@@ -33,8 +34,9 @@ std::unique_ptr<data::PrepareRanks> connect_preparing_ranks() {
 }
 
 const BuildKind& build_kind() {
-  static constexpr std::array<std::string_view, 10> missing = {
-      "train", "evaluate", "generate", "forecast", "score", "export", "import", "verify", "calibrate", "ensemble"};
+  static constexpr std::array<std::string_view, 11> missing = {"train",     "evaluate", "generate", "forecast",
+                                                               "score",     "export",   "import",   "verify",
+                                                               "calibrate", "ensemble", "predict"};
   static constexpr BuildKind kind = {
       .about = "Predicts, simulates and reports runs that train large models. This build, the planner, trains none.",
       .summary = "predict and report the training of large models",

@@ -33,6 +33,7 @@ std::string commands_of(const Family& family) {
   std::vector<std::string> commands = {"evaluate"};
   if (family.text != nullptr) commands.emplace_back("generate");
   if (family.exchange != nullptr) commands.emplace_back("export");
+  if (family.graphs != nullptr) commands.emplace_back("predict");
   if (family.forecast != nullptr) commands.insert(commands.end(), {"forecast", "score"});
   return fmt::format("terrace {}", fmt::join(commands, " or "));
 }

@@ -25,6 +25,7 @@ class Figures;
 namespace terrace::models {
 class ExchangeOfFamily;
 class ForecastOfFamily;
+class GraphsOfFamily;
 class ModelOfFamily;
 class TextOfFamily;
 }  // namespace terrace::models
@@ -72,10 +73,11 @@ struct Family {
   const models::ModelOfFamily* model = nullptr;        // models/families.h
   const data::DataOfFamily* data = nullptr;            // data/data_of_family.h
   // Parts that a family may lack in every program: null if its models generate no text, if no other program has a
-  // layout for them, or if they forecast no fields.
+  // layout for them, if they forecast no fields, or if they predict no properties of graphs.
   const models::TextOfFamily* text = nullptr;          // models/text_of_family.h
   const models::ExchangeOfFamily* exchange = nullptr;  // models/exchange_of_family.h
   const models::ForecastOfFamily* forecast = nullptr;  // models/forecast_of_family.h
+  const models::GraphsOfFamily* graphs = nullptr;      // models/graphs_of_family.h
 };
 
 // The commands of this program that take a checkpoint of the family, for messages: "terrace evaluate or export".

@@ -4,6 +4,7 @@
 #include "terrace/base/error.h"
 #include "terrace/models/exchange_of_family.h"
 #include "terrace/models/forecast_of_family.h"
+#include "terrace/models/graphs_of_family.h"
 #include "terrace/models/text_of_family.h"
 #include "terrace/schedule/description.h"
 
@@ -35,6 +36,13 @@ const ForecastOfFamily& forecast_of_family(const config::Config& config) {
   const config::Family& family = *config.family;
   if (family.forecast != nullptr) return *family.forecast;
   throw UserError::of("models of model.family = \"{}\" forecast no fields; use {}", family.name,
+                      config::commands_of(family));
+}
+
+const GraphsOfFamily& graphs_of_family(const config::Config& config) {
+  const config::Family& family = *config.family;
+  if (family.graphs != nullptr) return *family.graphs;
+  throw UserError::of("models of model.family = \"{}\" predict no properties of graphs; use {}", family.name,
                       config::commands_of(family));
 }
 
