@@ -56,7 +56,8 @@ std::vector<std::filesystem::path> members_of(const std::vector<std::string>& ch
       members.emplace_back(given);
       continue;
     }
-    for (const Json& member : parse_json(read_text(description)).at("members")) {
+    const Json described = parse_json(read_text(description));
+    for (const Json& member : described.at("members")) {
       members.push_back(std::filesystem::path(given) / member.at("name").get<std::string>());
     }
   }
@@ -259,7 +260,8 @@ class PredictionFiles {
   static void commit(Partial& one, const std::string& output) {
     if (!one.file) return;
     one.file->flush();
-    if (!*one.file) throw UserError::of("cannot write {}; is the disk full?", one.path.string(), ExitCode::failure);
+    if (!*one.file)
+      throw UserError(fmt::format("cannot write {}; is the disk full?", one.path.string()), ExitCode::failure);
     one.file->close();
     std::filesystem::rename(one.path, output);
     one.path.clear();

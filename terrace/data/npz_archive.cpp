@@ -23,7 +23,7 @@ static_assert(std::endian::native == std::endian::little, "zip and npy are read 
 
 constexpr uint32_t end_mark = 0x06054b50, end_mark_64 = 0x06064b50, locator_mark_64 = 0x07064b50;
 constexpr uint32_t entry_mark = 0x02014b50, local_mark = 0x04034b50;
-constexpr size_t end_bytes = 22, locator_bytes = 20, entry_bytes = 46, local_bytes = 30;
+constexpr size_t end_record_bytes = 22, locator_bytes = 20, entry_bytes = 46, local_bytes = 30;
 constexpr uint64_t most_header_bytes = 65536;  // of a .npy file
 constexpr uint64_t most_numbers = uint64_t{1} << 56;
 constexpr uint64_t most_deflated = 1100;  // bytes that a byte of deflate's output may become, with a margin: 1032
@@ -120,8 +120,8 @@ struct Directory {
 
 Directory directory_of(const ZipBytes& file) {
   // A comment of up to 64 KiB may follow.
-  const uint64_t last = file.size() < end_bytes ? 0 : file.size() - end_bytes;
-  for (uint64_t at = last; file.size() >= end_bytes && last - at <= 65535; --at) {
+  const uint64_t last = file.size() < end_record_bytes ? 0 : file.size() - end_record_bytes;
+  for (uint64_t at = last; file.size() >= end_record_bytes && last - at <= 65535; --at) {
     if (file.at<uint32_t>(at) == end_mark) {
       const Directory directory{file.at<uint32_t>(at + 16), file.at<uint16_t>(at + 10)};
       const bool is_large = directory.offset == 0xFFFFFFFF || directory.entries == 0xFFFF;

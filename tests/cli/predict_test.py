@@ -53,7 +53,7 @@ def clusters(count):
     """Loose clusters of argon and neon with Lennard-Jones energies, some of them in a cell."""
     draw, made = np.random.default_rng(4), []
     for number in range(count):
-        atoms = Atoms("Ar2Ne2" if number % 2 else "Ar2Ne", positions=draw.normal(size=(4 if number % 2 else 3, 3)) * 0.3)
+        atoms = Atoms("Ar2Ne2" if number % 2 else "Ar2Ne", positions=draw.uniform(-0.2, 0.2, size=(4 if number % 2 else 3, 3)))
         atoms.positions += 1.3 * np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])[: len(atoms)]
         if number % 5 == 0:
             atoms.set_cell([6, 7, 8])

@@ -1,0 +1,145 @@
+// Trains a potential of two atoms and calls it as a library: one structure or many, derivatives, molecular dynamics.
+#include "terrace/predict/graph_predictor.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "terrace/base/random.h"
+#include "terrace/data/graphs/prepare_graphs.h"
+#include "terrace/models/families.h"
+#include "terrace/train/run.h"
+#include "tests/scratch_folder.h"
+
+namespace terrace::predict {
+namespace {
+
+using data::Structure;
+
+// Pairs of atoms along some directions with the energy (1 - exp(1.2 - d))^2 - 6 and its forces.
+void write_pairs(const std::string& path) {
+  std::ofstream file(path);
+  for (uint64_t sample = 0; sample < 80; ++sample) {
+    const auto draw = [&](uint64_t i) { return static_cast<double>(philox_at({6, 1}, sample, i)[0] % 1025) / 1024.0; };
+    const double distance = 0.8 + 1.4 * draw(0), angle = 6.2831853 * draw(1);
+    const double e = std::exp(1.2 - distance), slope = 2 * (1 - e) * e;
+    const std::array<double, 3> direction = {std::cos(angle), std::sin(angle), 0};
+    file << "2\nProperties=species:S:1:pos:R:3:forces:R:3 energy=" << (1 - e) * (1 - e) - 6 << "\nC 0 0 0";
+    for (const double part : direction) file << ' ' << slope * part;
+    file << "\nC";
+    for (const double part : direction) file << ' ' << distance * part;
+    for (const double part : direction) file << ' ' << -slope * part;
+    file << '\n';
+  }
+}
+
+class GraphPredictorTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<ScratchFolder>();
+    const std::string pairs = (*folder_ / "pairs").string();
+    write_pairs(pairs + ".xyz");
+    data::GraphsPreparation().prepare({.inputs = {pairs + ".xyz"}, .output = pairs});
+    const std::string toml = fmt::format(
+        "[model]\nfamily = \"gnn\"\nconv = \"schnet\"\nlayers = 2\nwidth = 16\nradius = 4.0\nradial = 16\n"
+        "[[model.outputs]]\nname = \"energy\"\nper_atom = true\n"
+        "[[model.outputs]]\nname = \"forces\"\nderivative_of = \"energy\"\nweight = 10.0\n"
+        "[data]\ntrain = [\"{0}\"]\n[train]\nglobal_batch = 20\nmicro_batch = 20\nsteps = 200\nthreads = 1\n"
+        "device = \"cpu\"\n[optimizer]\nlearning_rate = 5e-3\n[checkpoint]\nfolder = \"{0}_run\"\n",
+        pairs);
+    train::run(config::parse(toml, "pairs.toml", models::families()), {});
+    model_ = std::make_unique<const GraphPredictor>(pairs + "_run");
+  }
+  static void TearDownTestSuite() {
+    model_.reset();
+    folder_.reset();
+  }
+
+  static Structure pair(double distance) {
+    return {.species = {6, 6}, .positions = {0.1, 0.2, 0.3, 0.1 + distance, 0.2, 0.3}};
+  }
+  static double energy(const Structure& structure) { return model_->predict({&structure, 1}).values.at("energy")[0]; }
+
+  static std::unique_ptr<ScratchFolder> folder_;
+  static std::unique_ptr<const GraphPredictor> model_;
+};
+std::unique_ptr<ScratchFolder> GraphPredictorTest::folder_;
+std::unique_ptr<const GraphPredictor> GraphPredictorTest::model_;
+
+TEST_F(GraphPredictorTest, HasLearnedTheEnergy) {
+  for (const double distance : {1.0, 1.2, 1.6, 2.0}) {
+    const double e = std::exp(1.2 - distance);
+    EXPECT_NEAR(energy(pair(distance)), (1 - e) * (1 - e) - 6, 0.05) << distance;
+  }
+}
+
+TEST_F(GraphPredictorTest, PredictsManyStructuresAsEachAlone) {
+  std::vector<Structure> structures;
+  for (int i = 0; i < 1500; ++i) structures.push_back(pair(0.9 + 0.001 * i));
+  structures.push_back({.species = {6}, .positions = {5, 5, 5}});
+  const GraphPrediction all = model_->predict(structures);
+  ASSERT_EQ(all.values.at("energy").size(), structures.size());
+  ASSERT_EQ(all.values.at("forces").size(), 3u * (2 * 1500 + 1));
+  for (const size_t number : {size_t{0}, size_t{1023}, size_t{1024}, size_t{1499}, size_t{1500}}) {
+    EXPECT_NEAR(all.values.at("energy")[number], energy(structures[number]), 1e-5) << number;
+  }
+  for (size_t i = 9000; i < 9003; ++i) EXPECT_EQ(all.values.at("forces")[i], 0) << "of an atom without neighbours";
+  EXPECT_TRUE(model_->predict({}).values.at("energy").empty());
+}
+
+TEST_F(GraphPredictorTest, ForcesAreTheDerivativesOfTheEnergy) {
+  const Structure structure = pair(1.5);
+  const std::vector<double> forces = model_->predict({&structure, 1}).values.at("forces");
+  for (size_t i = 0; i < 6; ++i) {
+    Structure less = structure, more = structure;
+    constexpr double step = 5e-3;
+    less.positions[i] -= step;
+    more.positions[i] += step;
+    EXPECT_NEAR(forces[i], -(energy(more) - energy(less)) / (2 * step), 2e-3) << i;
+  }
+}
+
+TEST_F(GraphPredictorTest, KeepsTheEnergyOfMolecularDynamics) {
+  Structure structure = pair(1.6);
+  std::vector<double> velocities(6, 0.0);
+  constexpr double step = 0.02;
+  GraphPrediction now = model_->predict({&structure, 1});
+  double least = 1e9, most = -1e9, lowest = 1e9, highest = -1e9;
+  for (int i = 0; i < 1000; ++i) {
+    for (size_t k = 0; k < 6; ++k) {
+      velocities[k] += 0.5 * step * now.values.at("forces")[k];
+      structure.positions[k] += step * velocities[k];
+    }
+    now = model_->predict({&structure, 1});
+    double kinetic = 0;
+    for (size_t k = 0; k < 6; ++k) {
+      velocities[k] += 0.5 * step * now.values.at("forces")[k];
+      kinetic += 0.5 * velocities[k] * velocities[k];
+    }
+    const double potential = now.values.at("energy")[0];
+    least = std::min(least, kinetic + potential);
+    most = std::max(most, kinetic + potential);
+    lowest = std::min(lowest, potential);
+    highest = std::max(highest, potential);
+  }
+  EXPECT_GT(highest - lowest, 0.05) << "the atoms vibrate";
+  EXPECT_LT(most - least, 0.01 * (highest - lowest));
+}
+
+TEST_F(GraphPredictorTest, KnowsWhatItWasTrainedOn) {
+  const Structure gold{.species = {79}, .positions = {0, 0, 0}};
+  EXPECT_EQ(model_->unknown_elements({&gold, 1}), std::vector<std::string>{"Au"});
+  EXPECT_EQ(model_->step(), 200);
+  ASSERT_EQ(model_->outputs().size(), 2u);
+  EXPECT_EQ(model_->outputs()[1].columns, 3);
+}
+
+}  // namespace
+}  // namespace terrace::predict
