@@ -31,6 +31,7 @@
 #include "terrace/data/graphs/extended_xyz_writer.h"
 #include "terrace/data/graphs/structure_stream.h"
 #include "terrace/ensemble/uncertainty.h"
+#include "terrace/predict/force_driver.h"
 #include "terrace/predict/graph_predictor.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/trainer.h"
@@ -42,7 +43,7 @@ constexpr int64_t structures_at_once = 256;
 
 struct PredictArguments {
   std::vector<std::string> checkpoints;
-  std::string data, split = "test", output, csv, dataset;
+  std::string data, split = "test", output, csv, dataset, serve;
   int64_t threads = 0;
   bool overwrite = false, json = false;
 };
@@ -126,6 +127,11 @@ class Prediction {
   }
 
   const std::vector<models::GraphOutput>& outputs() const { return models_.front()->outputs(); }
+  std::vector<const predict::GraphPredictor*> models() const {
+    std::vector<const predict::GraphPredictor*> list;
+    for (const auto& model : models_) list.push_back(model.get());
+    return list;
+  }
   bool has_spread() const {
     return models_.size() > 1 ||
            std::ranges::any_of(outputs(), [](const models::GraphOutput& output) { return output.has_variance; });
@@ -336,12 +342,26 @@ std::string table_of(const Json& outputs) {
   return text;
 }
 
+// Energies and forces of one structure whose atoms another program moves.
+void serve(const PredictArguments& arguments, const Prediction& prediction) {
+  data::StructureStream stream(arguments.data, "all");
+  std::vector<data::Structure> structures = stream.next(1);
+  if (structures.empty()) throw UserError::of("{} has no structure; --serve takes its elements", arguments.data);
+  const std::filesystem::path socket = predict::driver_socket(arguments.serve);
+  log_info("gives energies and forces of {} to the program that listens at {}",
+           counted(structures.front().atoms(), "atom"), socket.string());
+  const int64_t answered = predict::drive(prediction.models(), std::move(structures.front()),
+                                          {.socket = socket, .stops = [] { return interrupted().load(); }});
+  fmt::print("answered {}\n", counted(answered, "time"));
+}
+
 void run_prediction(const PredictArguments& arguments) {
   check_file(arguments.output, "--output", arguments.overwrite);
   check_file(arguments.csv, "--csv", arguments.overwrite);
   stop_on_signals();
   train::prepare_machine(arguments.threads > 0 ? arguments.threads : train::choose_threads(0));
   Prediction prediction(arguments);
+  if (!arguments.serve.empty()) return serve(arguments, prediction);
   const bool is_dataset = data::StructureStream(arguments.data, "all").is_dataset();
   std::map<std::string, Judged> validation;
   const bool fits_scale = prediction.has_spread() && is_dataset && arguments.split == "test" &&
@@ -383,6 +403,9 @@ void add_predict_command(CLI::App& app) {
                       "Which of the run's datasets the structures belong to, where it had several");
   command->add_option("--output", arguments->output, "Extended XYZ of the structures with what is predicted");
   command->add_option("--csv", arguments->csv, "CSV with a row for each structure");
+  command->add_option("--serve", arguments->serve,
+                      "Give energies and forces of the first structure to the program that listens at this Unix socket "
+                      "(/tmp/ipi_NAME, or a path), by i-PI's protocol");
   command->add_flag("--overwrite", arguments->overwrite, "Replace files where they exist");
   command->add_option("--threads", arguments->threads, "CPU threads; 0: the cores")
       ->check(thread_count())

@@ -17,6 +17,9 @@ struct GraphOutput {
   int64_t columns = 1;
   bool per_atom = false;      // of a structure: errors are those of the value divided by its atoms
   bool has_variance = false;  // Model::outputs() has NAME_std too
+  // The output of whose derivative by positions (of atoms: the force) or strain (of a structure: the stress) it is; "":
+  // it is none.
+  std::string derivative_of = {};
 };
 
 // All functions are called with configurations of the family. [data] of its configurations is a data::GraphsConfig, and

@@ -2,7 +2,9 @@
 spreads judged as by uncertainty-toolbox."""
 import csv
 import json
+import os
 import pathlib
+import subprocess
 import tempfile
 import unittest
 
@@ -12,8 +14,9 @@ import uncertainty_toolbox
 from ase import Atoms
 from ase.calculators.lj import LennardJones
 from ase.calculators.singlepoint import SinglePointCalculator
+from ase.calculators.socketio import SocketIOCalculator
 
-from commands_test import CommandTest, terrace
+from commands_test import TERRACE, CommandTest, terrace
 
 CONFIG = """[model]
 family = "gnn"
@@ -144,6 +147,42 @@ class PredictTest(CommandTest):
         ase.io.write(self.folder / "gold.xyz", Atoms("AuNe", positions=[[0, 0, 0], [1.2, 0, 0]]), format="extxyz")
         result = self.expect(0, self.predict("three", "--data", "gold.xyz", "--json"), "no training structure had Au")
         self.assertEqual(json.loads(result.stdout)["unknown_elements"], ["Au"])
+
+    def test_ase_moves_atoms_by_the_forces_that_it_is_served(self):
+        given = ase.io.read(self.folder / "clusters.xyz", ":")
+        for number in (0, 1):  # one in a cell, and one without
+            atoms = given[number].copy()
+            ase.io.write(self.folder / "moved.xyz", atoms, format="extxyz")
+            self.predicted("three", "--data", "moved.xyz", "--output", "moved_out.xyz", "--overwrite")
+            expected = ase.io.read(self.folder / "moved_out.xyz")
+            socket = f"terrace_{os.getpid()}_{number}"
+            with SocketIOCalculator(unixsocket=socket, timeout=60) as calculator:
+                child = subprocess.Popen([TERRACE, "predict", "three", "--data", "moved.xyz", "--serve", socket],
+                                         cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                self.addCleanup(child.kill)
+                atoms.calc = calculator
+                self.assertAlmostEqual(atoms.get_potential_energy() / expected.get_potential_energy(), 1, places=6)
+                np.testing.assert_allclose(atoms.get_forces(), expected.get_forces(), rtol=1e-5, atol=1e-7)
+                before = atoms.get_potential_energy()
+                atoms.positions[0, 0] += 0.05
+                self.assertNotEqual(atoms.get_potential_energy(), before)
+            said, errors = child.communicate(timeout=60)
+            self.assertEqual(child.returncode, 0, errors)
+            self.assertIn("answered 2 times", said)
+
+    def test_a_program_that_is_not_there_or_has_other_atoms_is_said(self):
+        ase.io.write(self.folder / "two.xyz", Atoms("ArNe", positions=[[0, 0, 0], [1.2, 0, 0]]), format="extxyz")
+        socket = f"terrace_{os.getpid()}_other"
+        with SocketIOCalculator(unixsocket=socket, timeout=60) as calculator:
+            child = subprocess.Popen([TERRACE, "predict", "three", "--data", "two.xyz", "--serve", socket],
+                                     cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(child.kill)
+            atoms = Atoms("Ar3", positions=[[0, 0, 0], [1.2, 0, 0], [0, 1.2, 0]], calculator=calculator)
+            with self.assertRaises(Exception):
+                atoms.get_potential_energy()
+            _, errors = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 2)
+        self.assertIn("has 3 atoms, and the structure of --data 2", errors)
 
     def test_mistakes_are_refused_with_the_way_out(self):
         self.expect(2, self.predict("three", "--data", "nothing"), "nothing", "terrace data prepare --kind graphs")

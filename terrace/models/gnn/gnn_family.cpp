@@ -30,7 +30,8 @@ class GraphsOfGnn : public GraphsOfFamily {
                       .level = output.of_atoms() ? data::GraphLevel::atom : data::GraphLevel::structure,
                       .columns = output.label_columns(),
                       .per_atom = output.per_atom,
-                      .has_variance = output.uncertain});
+                      .has_variance = output.uncertain,
+                      .derivative_of = output.derivative_of});
     }
     return list;
   }
