@@ -23,6 +23,7 @@
 #include "terrace/base/json.h"
 #include "terrace/base/plural.h"
 #include "terrace/ensemble/uncertainty.h"
+#include "terrace/predict/potential_outputs.h"
 
 namespace terrace::predict {
 namespace {
@@ -125,23 +126,6 @@ class Connection {
   int socket_ = -1;
 };
 
-// Names of the outputs.
-struct Potential {
-  std::string energy = {}, forces = {}, stress = {};  // stress "": none
-};
-
-Potential potential_of(const GraphPredictor& model) {
-  Potential potential;
-  for (const models::GraphOutput& output : model.outputs()) {
-    if (output.derivative_of.empty()) continue;
-    potential.energy = output.derivative_of;
-    (output.level == data::GraphLevel::atom ? potential.forces : potential.stress) = output.name;
-  }
-  if (!potential.forces.empty()) return potential;
-  throw UserError::of("{} predicts no forces; train a model with an output that has derivative_of = \"energy\"",
-                      model.checkpoint().string());
-}
-
 double volume_of(const data::Cell& cell) {
   return std::abs(data::dot(cell.vectors[0], data::cross(cell.vectors[1], cell.vectors[2])));
 }
@@ -158,7 +142,7 @@ class Driver {
  public:
   Driver(const std::vector<const GraphPredictor*>& models, data::Structure structure)
       : models_(models), structure_(std::move(structure)) {
-    for (const GraphPredictor* model : models) potentials_.push_back(potential_of(*model));
+    for (const GraphPredictor* model : models) potentials_.push_back(potential_outputs(*model));
   }
 
   int64_t serve(Connection& connection) {
@@ -245,7 +229,7 @@ class Driver {
 
   const std::vector<const GraphPredictor*>& models_;
   data::Structure structure_;
-  std::vector<Potential> potentials_;
+  std::vector<PotentialOutputs> potentials_;
   std::optional<Answer> answer_;
 };
 

@@ -15,6 +15,7 @@
 #include "terrace/base/random.h"
 #include "terrace/data/graphs/prepare_graphs.h"
 #include "terrace/models/families.h"
+#include "terrace/predict/c_interface.h"
 #include "terrace/train/run.h"
 #include "tests/scratch_folder.h"
 
@@ -131,6 +132,39 @@ TEST_F(GraphPredictorTest, KeepsTheEnergyOfMolecularDynamics) {
   }
   EXPECT_GT(highest - lowest, 0.05) << "the atoms vibrate";
   EXPECT_LT(most - least, 0.01 * (highest - lowest));
+}
+
+TEST_F(GraphPredictorTest, HasFunctionsForC) {
+  char error[200] = "";
+  EXPECT_EQ(terrace_potential_open("/nowhere", error, sizeof error), nullptr);
+  EXPECT_NE(std::string(error).find("/nowhere"), std::string::npos) << error;
+  terrace_potential* potential = terrace_potential_open(model_->checkpoint().c_str(), error, sizeof error);
+  ASSERT_NE(potential, nullptr) << error;
+  const Structure structure = pair(1.4);
+  const GraphPrediction expected = model_->predict({&structure, 1});
+  const int numbers[2] = {6, 6};
+  double energy = 0, forces[6] = {};
+  ASSERT_EQ(terrace_potential_compute(potential, 2, numbers, structure.positions.data(), nullptr, nullptr, &energy,
+                                      forces, error, sizeof error),
+            0)
+      << error;
+  EXPECT_EQ(energy, expected.values.at("energy")[0]);
+  EXPECT_EQ(std::vector<double>(forces, forces + 6), expected.values.at("forces"));
+  // Periodic images: a chain of pairs.
+  const double cell[9] = {3, 0, 0, 0, 1, 0, 0, 0, 1};
+  const int periodic[3] = {1, 0, 0};
+  double in_chain = 0;
+  EXPECT_EQ(terrace_potential_compute(potential, 2, numbers, structure.positions.data(), cell, periodic, &in_chain,
+                                      nullptr, nullptr, 0),
+            0);
+  EXPECT_NE(in_chain, energy);
+  const int wrong[2] = {6, 200};
+  EXPECT_EQ(terrace_potential_compute(potential, 2, wrong, structure.positions.data(), nullptr, nullptr, &energy,
+                                      nullptr, error, 10),
+            1);
+  EXPECT_EQ(std::string(error), "atom 1 ha");
+  terrace_potential_close(potential);
+  terrace_potential_close(nullptr);
 }
 
 TEST_F(GraphPredictorTest, KnowsWhatItWasTrainedOn) {
