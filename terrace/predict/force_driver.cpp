@@ -90,7 +90,7 @@ class Connection {
   template <typename Number>
   Number receive_number() {
     Number number = {};
-    receive_all(std::span(&number, 1));
+    receive_all(std::span<Number>(&number, 1));
     return number;
   }
   // No value at the end of the connection.
@@ -154,7 +154,7 @@ class Driver {
       } else if (*header == "INIT") {
         connection.receive_number<int32_t>();
         std::vector<char> text(static_cast<size_t>(std::max(0, connection.receive_number<int32_t>())));
-        connection.receive_all(std::span(text));
+        connection.receive_all(std::span<char>(text));
       } else if (*header == "POSDATA") {
         receive_positions(connection);
         answer_ = computed();
@@ -173,14 +173,14 @@ class Driver {
  private:
   void receive_positions(Connection& connection) {
     std::array<double, 9> cell = {}, inverse = {};
-    connection.receive_all(std::span(cell));
-    connection.receive_all(std::span(inverse));
+    connection.receive_all(std::span<double>(cell));
+    connection.receive_all(std::span<double>(inverse));
     const auto atoms = connection.receive_number<int32_t>();
     if (atoms != structure_.atoms()) {
       throw UserError::of("the program that moves the atoms has {}, and the structure of --data {}",
                           counted(atoms, "atom"), structure_.atoms());
     }
-    connection.receive_all(std::span(structure_.positions));
+    connection.receive_all(std::span<double>(structure_.positions));
     for (double& position : structure_.positions) position *= angstrom_of_bohr;
     // The protocol's columns are the vectors of the cell.
     for (size_t vector = 0; vector < 3; ++vector) {
@@ -219,11 +219,11 @@ class Driver {
   void send_answer(Connection& connection, const Answer& answer) const {
     const auto atoms = static_cast<int32_t>(structure_.atoms()), letters = static_cast<int32_t>(answer.text.size());
     connection.send_header("FORCEREADY");
-    connection.send_all(std::span(&answer.energy, 1));
-    connection.send_all(std::span(&atoms, 1));
+    connection.send_all(std::span<const double>(&answer.energy, 1));
+    connection.send_all(std::span<const int32_t>(&atoms, 1));
     connection.send_all(std::span<const double>(answer.forces));
     connection.send_all(std::span<const double>(answer.virial));
-    connection.send_all(std::span(&letters, 1));
+    connection.send_all(std::span<const int32_t>(&letters, 1));
     connection.send_all(std::span<const char>(answer.text));
   }
 
