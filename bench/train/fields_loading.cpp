@@ -9,20 +9,19 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <span>
 
 #include "bench/layouts/bench_run.h"
-#include "terrace/data/data_of_family.h"
+#include "bench/train/changed_source.h"
 #include "terrace/data/fields/fields_description.h"
 #include "terrace/data/fields/fields_store.h"
 #include "terrace/train/prepare_machine.h"
-#include "terrace/train/trainer.h"
 
 namespace {
 
 using namespace terrace;
 using Clock = std::chrono::steady_clock;
 
+constexpr int steps = 16;
 constexpr int64_t num_variables = 48, latitudes = 32, longitudes = 64, times = 2000;
 
 // A dataset as terrace data prepare writes it, of 786 MB, so that it stays in the memory of the system.
@@ -51,52 +50,6 @@ void write_fields(const std::string& prefix) {
   std::ofstream(data::description_path(prefix)) << all.text();
 }
 
-// Gives the first step's micro-batches in every step.
-class FixedSource : public data::Source {
- public:
-  explicit FixedSource(std::unique_ptr<data::Source> source) : source_(std::move(source)) {}
-
-  std::vector<data::MicroBatch> micro_batches(const data::StepShare& share,
-                                              const data::TensorNames& names) const override {
-    if (batches_.empty()) batches_ = source_->micro_batches(share, names);
-    return batches_;
-  }
-  std::vector<data::HeldOut> held_out(uint64_t at_most) const override { return source_->held_out(at_most); }
-  data::MicroBatch held_out_micro_batch(const data::HeldOut& held_out, const data::RoundShare& share,
-                                        const data::TensorNames& names) const override {
-    return source_->held_out_micro_batch(held_out, share, names);
-  }
-  std::vector<std::string> held_out_datasets() const override { return source_->held_out_datasets(); }
-  int64_t items(uint64_t first, int64_t samples) const override { return source_->items(first, samples); }
-  Json identity() const override { return source_->identity(); }
-  Json fingerprint() const override { return source_->fingerprint(); }
-
- private:
-  std::unique_ptr<data::Source> source_;
-  mutable std::vector<data::MicroBatch> batches_;  // by the one thread that makes batches
-};
-
-class FixedData : public data::DataOfFamily {
- public:
-  explicit FixedData(const data::DataOfFamily& data) : data_(data) {}
-
-  std::unique_ptr<data::Source> open(const config::Config& config) const override {
-    return std::make_unique<FixedSource>(data_.open(config));
-  }
-  std::vector<std::string> problems_with_files(const config::Config& config) const override {
-    return data_.problems_with_files(config);
-  }
-  std::vector<std::pair<std::string, std::string>> file_facts(const config::Config& config) const override {
-    return data_.file_facts(config);
-  }
-  data::MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const override {
-    return data_.random_batch(config, first, count);
-  }
-
- private:
-  const data::DataOfFamily& data_;
-};
-
 config::Config config_of_fields(const bench::Folder& folder, int samples) {
   std::string names;
   for (int64_t i = 0; i < num_variables; ++i) names += fmt::format("{}\"v{}\"", i == 0 ? "" : ", ", i);
@@ -110,28 +63,20 @@ config::Config config_of_fields(const bench::Folder& folder, int samples) {
        "optimizer.learning_rate=1e-4", "checkpoint.folder=" + folder.at("run")});
 }
 
-// Of each of a few steps.
-double step_seconds(train::Trainer& trainer) {
-  constexpr int steps = 16;
-  const auto began = Clock::now();
-  for (int i = 0; i < steps; ++i) trainer.step();
-  return std::chrono::duration<double>(Clock::now() - began).count() / steps;
-}
-
 // Of the tensors that a network of this kind reads.
 double loading_seconds(const config::Config& config, int samples) {
   const std::unique_ptr<data::Source> source = config.family->data->open(config);
   const data::TensorNames names = {"inputs", "targets", "before", "mask", "leads", "weights"};
-  constexpr int steps = 20;
+  constexpr int times_made = 20;
   const auto began = Clock::now();
-  for (int step = 1; step <= steps; ++step) {
+  for (int step = 1; step <= times_made; ++step) {
     source->micro_batches({.step = step,
                            .first_sample = static_cast<uint64_t>(step * samples),
                            .samples = samples,
                            .micro_batch = samples},
                           names);
   }
-  return std::chrono::duration<double>(Clock::now() - began).count() / steps;
+  return std::chrono::duration<double>(Clock::now() - began).count() / times_made;
 }
 
 }  // namespace
@@ -144,17 +89,22 @@ int main(int argc, char** argv) {
   write_fields(folder.at("fields"));
   const config::Config config = config_of_fields(folder, samples);
   config::Family family = *config.family;
-  const FixedData fixed_data(*family.data);
+  const bench::ChangedData fixed_data(
+      *family.data, [first = std::vector<data::MicroBatch>()](const data::Source& source, const data::StepShare& share,
+                                                              const data::TensorNames& names) mutable {
+        if (first.empty()) first = source.micro_batches(share, names);
+        return first;
+      });
   family.data = &fixed_data;
   config::Config fixed_config = config;
   fixed_config.family = &family;
   train::Trainer fixed(fixed_config, {}), loading(config, {});
-  step_seconds(fixed);
-  step_seconds(loading);
+  bench::step_seconds(fixed, steps);
+  bench::step_seconds(loading, steps);
   std::vector<double> ratios, seconds;
   for (int round = 0; round < rounds; ++round) {
-    seconds.push_back(step_seconds(fixed));
-    ratios.push_back(step_seconds(loading) / seconds.back());
+    seconds.push_back(bench::step_seconds(fixed, steps));
+    ratios.push_back(bench::step_seconds(loading, steps) / seconds.back());
   }
   const bench::Quartiles ratio = bench::quartiles(ratios), step = bench::quartiles(seconds);
   fmt::print(
