@@ -1,9 +1,9 @@
 // Reads back what is written.
-#include "terrace/data/graphs/extended_xyz_writer.h"
+#include "terrace/data/graphs/formats/extended_xyz_writer.h"
 
 #include <gtest/gtest.h>
 
-#include "terrace/data/graphs/extended_xyz.h"
+#include "terrace/data/graphs/formats/extended_xyz.h"
 
 namespace terrace::data {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <random>
 
-#include "terrace/data/graphs/cif.h"
+#include "terrace/data/graphs/formats/cif.h"
 #include "terrace/data/graphs/neighbours.h"
 #include "tests/data/graph_files.h"
 

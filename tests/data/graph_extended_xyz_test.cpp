@@ -1,7 +1,7 @@
 // Frames of extended XYZ are read by ASE's rules, and what is wrong in them is named by its line.
 #include <gmock/gmock.h>
 
-#include "terrace/data/graphs/extended_xyz.h"
+#include "terrace/data/graphs/formats/extended_xyz.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {

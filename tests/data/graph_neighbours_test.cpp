@@ -11,7 +11,7 @@
 #include <set>
 #include <tuple>
 
-#include "terrace/data/graphs/extended_xyz.h"
+#include "terrace/data/graphs/formats/extended_xyz.h"
 #include "terrace/data/graphs/neighbours.h"
 #include "tests/data/graph_files.h"
 

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
+#include "terrace/data/graphs/formats/point_sets.h"
 #include "terrace/data/graphs/graphs_source.h"
-#include "terrace/data/graphs/point_sets.h"
 #include "tests/data/graph_files.h"
 
 namespace terrace::data {

@@ -1,5 +1,5 @@
 // Fuzzes the reader of crystals of CIF.
-#include "terrace/data/graphs/cif.h"
+#include "terrace/data/graphs/formats/cif.h"
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // Fuzzes the reader of extended XYZ: all frames of a text.
-#include "terrace/data/graphs/extended_xyz.h"
+#include "terrace/data/graphs/formats/extended_xyz.h"
 
 #include "tests/fuzz/judge.h"
 #include "tests/fuzz/structure_check.h"

@@ -1,5 +1,5 @@
 // Fuzzes the reader of meshes of Gmsh.
-#include "terrace/data/graphs/gmsh.h"
+#include "terrace/data/graphs/formats/gmsh.h"
 
 #include "tests/fuzz/judge.h"
 #include "tests/fuzz/structure_check.h"

@@ -1,5 +1,5 @@
 // Fuzzes the reader of point sets in .npz files, and of the .npz files themselves.
-#include "terrace/data/graphs/point_sets.h"
+#include "terrace/data/graphs/formats/point_sets.h"
 
 #include <optional>
 #include <span>

@@ -1,5 +1,5 @@
 // Fuzzes the reader of meshes of VTK.
-#include "terrace/data/graphs/vtk.h"
+#include "terrace/data/graphs/formats/vtk.h"
 
 #include "tests/fuzz/judge.h"
 #include "tests/fuzz/structure_check.h"

@@ -13,10 +13,10 @@
 
 #include "terrace/base/error.h"
 #include "terrace/data/folder_files.h"
-#include "terrace/data/graphs/cif.h"
-#include "terrace/data/graphs/extended_xyz.h"
-#include "terrace/data/graphs/gmsh.h"
-#include "terrace/data/graphs/vtk.h"
+#include "terrace/data/graphs/formats/cif.h"
+#include "terrace/data/graphs/formats/extended_xyz.h"
+#include "terrace/data/graphs/formats/gmsh.h"
+#include "terrace/data/graphs/formats/vtk.h"
 #include "terrace/data/npz_archive.h"
 
 namespace terrace::data {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/data/graphs/point_sets.h"
+#include "terrace/data/graphs/formats/point_sets.h"
 #include "terrace/data/graphs/structure.h"
 
 namespace terrace::data {

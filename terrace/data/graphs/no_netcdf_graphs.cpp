@@ -1,6 +1,6 @@
 // Refuses HDF5 in builds without libhdf5.
 #include "terrace/base/error.h"
-#include "terrace/data/graphs/point_sets.h"
+#include "terrace/data/graphs/formats/point_sets.h"
 
 namespace terrace::data {
 

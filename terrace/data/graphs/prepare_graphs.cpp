@@ -23,13 +23,13 @@
 #include "terrace/base/problem_list.h"
 #include "terrace/base/progress.h"
 #include "terrace/base/temporary_name.h"
+#include "terrace/data/graphs/formats/text_numbers.h"
 #include "terrace/data/graphs/graph_files.h"
 #include "terrace/data/graphs/graphs_dataset.h"
 #include "terrace/data/graphs/graphs_description.h"
 #include "terrace/data/graphs/graphs_summary.h"
 #include "terrace/data/graphs/graphs_writer.h"
 #include "terrace/data/graphs/structure_problems.h"
-#include "terrace/data/graphs/text_numbers.h"
 #include "terrace/data/ordered_map.h"
 
 namespace terrace::data {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/data/graphs/point_sets.h"
+#include "terrace/data/graphs/formats/point_sets.h"
 
 namespace terrace::data {
 namespace {

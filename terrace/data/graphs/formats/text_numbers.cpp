@@ -1,5 +1,5 @@
 // Reads numbers by std::from_chars, which depends on no locale.
-#include "terrace/data/graphs/text_numbers.h"
+#include "terrace/data/graphs/formats/text_numbers.h"
 
 #include <algorithm>
 #include <charconv>

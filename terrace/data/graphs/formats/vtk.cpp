@@ -1,5 +1,5 @@
 // Reads points, cells and the attributes of points, and passes over those of cells.
-#include "terrace/data/graphs/vtk.h"
+#include "terrace/data/graphs/formats/vtk.h"
 
 #include <algorithm>
 #include <array>
@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/data/graphs/mesh_cells.h"
-#include "terrace/data/graphs/text_numbers.h"
-#include "terrace/data/graphs/text_words.h"
+#include "terrace/data/graphs/formats/mesh_cells.h"
+#include "terrace/data/graphs/formats/text_numbers.h"
+#include "terrace/data/graphs/formats/text_words.h"
 
 namespace terrace::data {
 namespace {

@@ -1,5 +1,5 @@
 // Parses frames of extended XYZ.
-#include "terrace/data/graphs/extended_xyz.h"
+#include "terrace/data/graphs/formats/extended_xyz.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "terrace/base/json.h"
 #include "terrace/base/plural.h"
 #include "terrace/data/graphs/elements.h"
-#include "terrace/data/graphs/text_numbers.h"
+#include "terrace/data/graphs/formats/text_numbers.h"
 
 namespace terrace::data {
 namespace {

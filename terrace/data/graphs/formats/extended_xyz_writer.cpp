@@ -1,5 +1,5 @@
 // Formats frames of extended XYZ.
-#include "terrace/data/graphs/extended_xyz_writer.h"
+#include "terrace/data/graphs/formats/extended_xyz_writer.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

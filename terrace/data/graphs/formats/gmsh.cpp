@@ -1,5 +1,5 @@
 // Reads the sections $Nodes, $Elements and $NodeData, and passes over the others.
-#include "terrace/data/graphs/gmsh.h"
+#include "terrace/data/graphs/formats/gmsh.h"
 
 #include <fmt/format.h>
 
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/data/graphs/mesh_cells.h"
-#include "terrace/data/graphs/text_words.h"
+#include "terrace/data/graphs/formats/mesh_cells.h"
+#include "terrace/data/graphs/formats/text_words.h"
 
 namespace terrace::data {
 namespace {

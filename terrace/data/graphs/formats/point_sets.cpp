@@ -1,5 +1,5 @@
 // Checks named arrays and cuts them into graphs.
-#include "terrace/data/graphs/point_sets.h"
+#include "terrace/data/graphs/formats/point_sets.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,10 +1,10 @@
 // Finds words, and counts the lines between them.
-#include "terrace/data/graphs/text_words.h"
+#include "terrace/data/graphs/formats/text_words.h"
 
 #include <algorithm>
 
 #include "terrace/base/error.h"
-#include "terrace/data/graphs/text_numbers.h"
+#include "terrace/data/graphs/formats/text_numbers.h"
 
 namespace terrace::data {
 namespace {

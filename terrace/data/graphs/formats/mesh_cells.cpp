@@ -1,5 +1,5 @@
 // Tables of the sides of cells.
-#include "terrace/data/graphs/mesh_cells.h"
+#include "terrace/data/graphs/formats/mesh_cells.h"
 
 #include <algorithm>
 #include <array>

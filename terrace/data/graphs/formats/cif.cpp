@@ -1,5 +1,5 @@
 // Parses CIF and multiplies sites by symmetry.
-#include "terrace/data/graphs/cif.h"
+#include "terrace/data/graphs/formats/cif.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,7 +16,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/plural.h"
 #include "terrace/data/graphs/elements.h"
-#include "terrace/data/graphs/text_numbers.h"
+#include "terrace/data/graphs/formats/text_numbers.h"
 
 namespace terrace::data {
 namespace {
