@@ -126,10 +126,6 @@ class Connection {
   int socket_ = -1;
 };
 
-double volume_of(const data::Cell& cell) {
-  return std::abs(data::dot(cell.vectors[0], data::cross(cell.vectors[1], cell.vectors[2])));
-}
-
 // In the protocol's units.
 struct Answer {
   double energy = 0;
@@ -205,7 +201,7 @@ class Driver {
       // The virial is minus the derivative of the energy by the strain.
       const std::vector<double> stress = ensemble::combined(stresses, {}).mean;
       for (size_t i = 0; i < 9; ++i) {
-        answer.virial[i] = -stress[i] * volume_of(structure_.cell) / electronvolts_of_hartree;
+        answer.virial[i] = -stress[i] * data::volume_of(structure_.cell) / electronvolts_of_hartree;
       }
     }
     if (models_.size() > 1) {

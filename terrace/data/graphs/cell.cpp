@@ -56,6 +56,11 @@ Vector3 cross(const Vector3& a, const Vector3& b) {
 
 double length(const Vector3& a) { return std::sqrt(dot(a, a)); }
 
+double volume_of(const Cell& cell) {
+  if (!cell.periodic[0] || !cell.periodic[1] || !cell.periodic[2]) return 1;
+  return std::abs(dot(cell.vectors[0], cross(cell.vectors[1], cell.vectors[2])));
+}
+
 std::string problem_of(const Cell& cell) {
   double lengths = 1;
   for (size_t k = 0; k < 3; ++k) {

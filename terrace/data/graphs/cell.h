@@ -21,6 +21,9 @@ double dot(const Vector3& a, const Vector3& b);
 Vector3 cross(const Vector3& a, const Vector3& b);
 double length(const Vector3& a);
 
+// Of a structure that is periodic in three directions, else 1: what stress is divided by.
+double volume_of(const Cell& cell);
+
 // Three vectors that span the space: those of the periodic directions, and for the others unit vectors that are
 // perpendicular to these and to each other.
 struct SpanningCell {

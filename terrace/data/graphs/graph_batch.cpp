@@ -86,11 +86,6 @@ void add_neighbours(const GraphToBatch& graph, const NeighbourOptions& options, 
     edges.first_edge.push_back(before + list.first_edge[atom]);
 }
 
-double volume_of(const Cell& cell) {
-  if (!cell.periodic[0] || !cell.periodic[1] || !cell.periodic[2]) return 1;
-  return std::abs(dot(cell.vectors[0], cross(cell.vectors[1], cell.vectors[2])));
-}
-
 class GraphBatch {
  public:
   GraphBatch(const GraphsRequest& request, const GraphsStatistics& statistics, const FeatureWidths& widths,
