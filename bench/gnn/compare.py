@@ -22,7 +22,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(1, str(HERE.parent / "step"))
-from comparison import argument_parser, machine, ratios, spread, started, table, take_turns, tuned_environment  # noqa: E402
+from comparison import argument_parser, machine, measured, ratios, spread, table, tuned_environment  # noqa: E402
 from graph_workloads import BATCH, GRAPHS, NAMED  # noqa: E402
 from networks import peers_of  # noqa: E402
 from participant import Participant  # noqa: E402
@@ -117,16 +117,12 @@ def main():
         data = labelled_molecules(options.molecules, folder)
         for name in options.workloads:
             for precision in options.precisions:
-                runners = started(participants(name, NAMED[name], precision, data, options, folder))
-                if len(runners) > 1 and runners[0].name == "terrace":
-                    take_turns(f"{name} {precision}", runners, options)
+                everyone = participants(name, NAMED[name], precision, data, options, folder)
+                if runners := measured(f"{name} {precision}", everyone, options):
                     for runner in runners:
-                        times = runner.processor if options.processor_time else runner.rounds
-                        runner.rounds = [[sum(epoch)] for epoch in times]
+                        runner.rounds = [[sum(epoch)] for epoch in runner.rounds]
                     results.append(Result(name, NAMED[name], precision, runners))
                     print(" | ".join(results[-1].row()), file=sys.stderr, flush=True)
-                for runner in runners:
-                    runner.stop()
                 if options.output and results:
                     pathlib.Path(options.output).write_text(text_of(results))
     if not results:

@@ -69,6 +69,21 @@ def take_turns(name, runners, options, before_round=lambda: None):
         print(f"{name}: round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
 
 
+def measured(name, participants, options):
+    """The participants that start, after their turns; none unless the first one and another start. With
+    options.processor_time their rounds are those of processor time."""
+    runners = started(participants)
+    compared = len(runners) > 1 and runners[0] is participants[0]
+    if compared:
+        take_turns(name, runners, options)
+        if options.processor_time:
+            for runner in runners:
+                runner.rounds = runner.processor
+    for runner in runners:
+        runner.stop()
+    return runners if compared else []
+
+
 def quartiles(values):
     if len(values) < 2:
         return values[0], values[0], values[0]

@@ -28,7 +28,7 @@ import numpy as np
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(1, str(HERE.parent / "step"))
-from comparison import argument_parser, machine, names, ratios, spread, started, table, take_turns, tuned_environment  # noqa: E402
+from comparison import argument_parser, machine, measured, names, ratios, spread, table, tuned_environment  # noqa: E402
 from participant import Participant  # noqa: E402
 from weather_shapes import LEAD_HOURS, NAMED, drawn  # noqa: E402
 
@@ -154,16 +154,10 @@ def main():
             for precision in options.precisions:
                 for ranks in map(int, options.ranks):
                     even = shape.on_ranks(ranks)
-                    runners = started(participants(name, even, precision, ranks, options.peers, pathlib.Path(folder)))
-                    if len(runners) > 1 and runners[0].name == "terrace":
-                        take_turns(f"{name} {precision}, ranks {ranks}", runners, options)
-                        if options.processor_time:
-                            for runner in runners:
-                                runner.rounds = runner.processor
+                    everyone = participants(name, even, precision, ranks, options.peers, pathlib.Path(folder))
+                    if runners := measured(f"{name} {precision}, ranks {ranks}", everyone, options):
                         results.append(Result(name, even, precision, ranks, runners))
                         print(" | ".join(results[-1].row()), file=sys.stderr, flush=True)
-                    for runner in runners:
-                        runner.stop()
                     if options.output and results:
                         pathlib.Path(options.output).write_text(text_of(results))
     if not results:
