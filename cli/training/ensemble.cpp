@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -13,6 +12,7 @@
 #include "cli/json_errors.h"
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
+#include "terrace/base/launch_command.h"
 #include "terrace/base/plural.h"
 #include "terrace/base/progress.h"
 #include "terrace/base/units.h"
@@ -68,8 +68,7 @@ std::string failures_of(const std::vector<ensemble::Member>& members, const ense
 }
 
 void run_ensemble(EnsembleArguments& arguments) {
-  const std::filesystem::path first =
-      arguments.members.configs.empty() ? "ensemble" : arguments.members.configs.front();
+  const std::filesystem::path first = arguments.members.configs.front();
   arguments.members.folder = arguments.output.empty()
                                  ? std::filesystem::path("runs") / (first.stem().string() + "_ensemble")
                                  : std::filesystem::path(arguments.output);
@@ -78,9 +77,7 @@ void run_ensemble(EnsembleArguments& arguments) {
       .folder = arguments.members.folder,
       .program = std::filesystem::read_symlink("/proc/self/exe"),
       .ranks = arguments.ranks,
-      .launcher = arguments.launcher != "auto"             ? arguments.launcher
-                  : std::getenv("SLURM_JOB_ID") != nullptr ? "srun"
-                                                           : "threads",
+      .launcher = chosen_launcher(arguments.launcher),
       .target = {.machine = machine::load(arguments.machine), .software = machine::load_software(arguments.software)}};
   int64_t steps = 0;
   for (const ensemble::Member& member : members) steps += member.config.train.steps;

@@ -18,6 +18,8 @@
 #include <sstream>
 #include <system_error>
 
+#include "terrace/base/file.h"
+
 extern char** environ;
 
 namespace terrace {
@@ -148,6 +150,15 @@ bool ended_within(pid_t child, int descriptor, int milliseconds) {
 }
 
 }  // namespace
+
+std::string end_of_output(const std::filesystem::path& output, size_t most) {
+  std::string text = std::filesystem::exists(output) ? read_text(output) : "";
+  text.erase(std::ranges::find_if(text.rbegin(), text.rend(), [](char c) { return c != '\n' && c != ' '; }).base(),
+             text.end());
+  if (text.size() <= most) return text;
+  const size_t line = text.find('\n', text.size() - most);
+  return text.substr(line == std::string::npos ? text.size() - most : line + 1);
+}
 
 ChildProcesses::ChildProcesses() {
   int ends[2];

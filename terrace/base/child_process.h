@@ -38,6 +38,9 @@ struct ChildEnd {
   bool succeeded() const { return how == How::exited && code == 0; }
 };
 
+// The last lines of a child's output, at most `most` characters of them; "" where there is none.
+std::string end_of_output(const std::filesystem::path& output, size_t most = 400);
+
 class ChildProcesses {
  public:
   // Starts a process that waits for the end of this one, to end the children that are left then. To be called before

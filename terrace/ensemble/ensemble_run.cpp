@@ -12,6 +12,7 @@
 #include <fstream>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -20,6 +21,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/file_lock.h"
+#include "terrace/base/launch_command.h"
 #include "terrace/base/plural.h"
 #include "terrace/config/config.h"
 #include "terrace/models/planned_families.h"
@@ -33,18 +35,11 @@ using std::filesystem::path;
 // For members that are to stop: writing a checkpoint may take this long.
 constexpr double stop_seconds = 120;
 constexpr auto look_every = std::chrono::milliseconds(250);
-constexpr size_t shown_log = 400;
 
 path run_of(const path& folder, const Member& member) { return folder / member.name; }
 path config_of(const path& folder, const Member& member) { return folder / (member.name + ".toml"); }
 path log_of(const path& folder, const Member& member) { return folder / (member.name + ".log"); }
 path state_of(const path& folder) { return folder / "ensemble.json"; }
-
-std::string end_of(const path& log) {
-  std::string text = std::filesystem::exists(log) ? read_text(log) : "";
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  return text.size() <= shown_log ? text : text.substr(text.size() - shown_log);
-}
 
 // The values of a variable that limits the devices of a child, one for each rank.
 std::string device_list(const char* variable, int64_t first, int64_t count) {
@@ -76,10 +71,10 @@ CoreMask cores_of(const CoreMask& all, int64_t place, int64_t places) {
   return own;
 }
 
-// The members that an earlier call finished, by the step that they reached.
+// What an earlier call left; no value where there was none.
 std::optional<Json> earlier_state(const path& folder) {
   if (!std::filesystem::exists(state_of(folder))) return std::nullopt;
-  const Json state = Json::parse(read_text(state_of(folder)), nullptr, /*allow_exceptions=*/false);
+  const Json state = parse_json_or_discard(read_text(state_of(folder)));
   if (!state.is_object() || !state.contains("members")) {
     throw UserError::of("{} is no description of an ensemble; name another --output", state_of(folder).string());
   }
@@ -200,21 +195,15 @@ class Training {
 
   // On a place, or without one on all of them.
   std::vector<std::string> command_of(const Member& member, int64_t ranks, std::optional<int64_t> place) const {
-    std::vector<std::string> command;
-    if (options_.launcher == "mpirun") command = {"mpirun", "-n", std::to_string(ranks)};
-    if (options_.launcher == "srun") {
-      // Steps share the job: each takes only its own processors.
-      command = {"srun", "--mpi=pmix", "--exact", "--kill-on-bad-exit=1", "--ntasks=" + std::to_string(ranks)};
-    } else if (place) {
-      command.insert(command.begin(), "env");
-      size_t at = 1;
+    const std::string file = config_of(options_.folder, member).string();
+    std::vector<std::string> command = launch_command(options_.launcher, ranks, {}, {options_.program, "train", file});
+    if (place && options_.launcher != "srun") {
+      std::vector<std::string> limited = {"env"};
       for (const char* variable : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
-        command.insert(command.begin() + static_cast<std::ptrdiff_t>(at++),
-                       device_list(variable, *place * of_place_, of_place_));
+        limited.push_back(device_list(variable, *place * of_place_, of_place_));
       }
+      command.insert(command.begin(), limited.begin(), limited.end());
     }
-    command.insert(command.end(), {options_.program, "train", config_of(options_.folder, member).string()});
-    if (options_.launcher == "threads") command.insert(command.end(), {"--ranks", std::to_string(ranks)});
     command.insert(command.end(), {"--resume", "auto"});
     if (member.config.train.threads == 0 && options_.launcher != "srun") {
       const int64_t threads = std::max<int64_t>(1, usable_cores() / result_.ranks);
@@ -242,8 +231,8 @@ class Training {
       } else if (end.succeeded()) {
         state = MemberState::done;
       } else {
-        reason =
-            fmt::format("{} {}: {}", exited ? "ended with exit code" : "was killed by signal", end.code, end_of(log));
+        reason = fmt::format("{} {}: {}", exited ? "ended with exit code" : "was killed by signal", end.code,
+                             end_of_output(log));
       }
     } catch (const std::exception& error) {
       reason = error.what();
@@ -381,7 +370,7 @@ int64_t last_step(const std::filesystem::path& run) {
   for (size_t at = begin == 0 ? 0 : text.find('\n') + 1; at < text.size();) {
     const size_t end = text.find('\n', at);
     if (end == std::string::npos) break;
-    const Json line = Json::parse(text.substr(at, end - at), nullptr, /*allow_exceptions=*/false);
+    const Json line = parse_json_or_discard(std::string_view(text).substr(at, end - at));
     if (line.is_object()) step = std::max(step, line.value("step", int64_t{0}));
     at = end + 1;
   }

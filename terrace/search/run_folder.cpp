@@ -26,12 +26,7 @@ std::filesystem::path open_trial_folder(const std::filesystem::path& search_fold
 std::filesystem::path log_path(const std::filesystem::path& trial_folder) { return trial_folder / "output.log"; }
 
 std::string end_of_log(const std::filesystem::path& trial_folder, size_t most) {
-  std::string text = std::filesystem::exists(log_path(trial_folder)) ? read_text(log_path(trial_folder)) : "";
-  text.erase(std::ranges::find_if(text.rbegin(), text.rend(), [](char c) { return c != '\n' && c != ' '; }).base(),
-             text.end());
-  if (text.size() <= most) return text;
-  const size_t line = text.find('\n', text.size() - most);
-  return text.substr(line == std::string::npos ? text.size() - most : line + 1);
+  return end_of_output(log_path(trial_folder), most);
 }
 
 ChildLimits trial_limits(const StudySettings& settings) {

@@ -2,10 +2,10 @@
 #include "terrace/search/training_runs.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/base/launch_command.h"
 #include "terrace/config/domain.h"
 #include "terrace/models/planned_families.h"
 #include "terrace/observe/summary.h"
@@ -15,11 +15,6 @@ namespace terrace::search {
 namespace {
 
 std::filesystem::path run_of(const std::filesystem::path& trial_folder) { return trial_folder / "run"; }
-
-std::string launcher_of(const StudySettings& settings) {
-  if (settings.launcher != "auto") return settings.launcher;
-  return std::getenv("SLURM_JOB_ID") != nullptr ? "srun" : "threads";
-}
 
 }  // namespace
 
@@ -34,15 +29,9 @@ config::Config TrainingRuns::configuration_for(const Job& job) const {
 
 std::vector<std::string> TrainingRuns::command_of(const Job& job, const std::filesystem::path& config_file,
                                                   int64_t train_steps) const {
-  const std::string ranks = std::to_string(devices_of(study_, job.point));
-  const std::string launcher = launcher_of(study_.settings);
-  std::vector<std::string> command;
-  if (launcher == "mpirun") command = {"mpirun", "-n", ranks};
-  // Steps share the job: each takes only its own processors.
-  if (launcher == "srun") command = {"srun", "--mpi=pmix", "--exact", "--kill-on-bad-exit=1", "--ntasks=" + ranks};
-  for (const std::string& option : study_.settings.launcher_options) command.push_back(option);
-  command.insert(command.end(), {program_, "train", config_file.string()});
-  if (launcher == "threads") command.insert(command.end(), {"--ranks", ranks});
+  std::vector<std::string> command =
+      launch_command(chosen_launcher(study_.settings.launcher), devices_of(study_, job.point),
+                     study_.settings.launcher_options, {program_, "train", config_file.string()});
   if (job.continues()) command.insert(command.end(), {"--resume", "auto"});
   if (job.budget > 0 && job.budget < train_steps) {
     command.insert(command.end(), {"--stop-after", std::to_string(job.budget)});
