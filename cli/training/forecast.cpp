@@ -14,6 +14,7 @@
 #include "cli/ranges.h"
 #include "cli/training/forecast_options.h"
 #include "cli/training/launched_ranks.h"
+#include "cli/training/output_file.h"
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
 #include "terrace/base/plural.h"
@@ -32,18 +33,6 @@ struct ForecastArguments {
   std::string output;
   bool overwrite = false, json = false;
 };
-
-void check_output(const ForecastArguments& arguments) {
-  const std::filesystem::path path(arguments.output);
-  if (std::filesystem::is_directory(path)) {
-    throw UserError::of("--output {} is a folder; name a file in it, such as {}", path.string(),
-                        (path / "forecast.nc").string());
-  }
-  check_folder_of(path, "--output " + path.string());
-  if (std::filesystem::exists(path) && !arguments.overwrite) {
-    throw UserError::of("{} exists; choose another --output, or give --overwrite to replace it", path.string());
-  }
-}
 
 data::ForecastHeader header_of(const train::ForecastModel& model, const data::ForecastPlan& plan) {
   const data::FieldsDescription& all = model.source.description();
@@ -102,7 +91,7 @@ void run_forecast(ForecastArguments& arguments) {
   std::unique_ptr<data::ForecastWriter> writer;
   Json result;
   arguments.request.plan = [&](const train::ForecastModel& model) {
-    check_output(arguments);
+    check_new_file(arguments.output, "--output", "forecast.nc", arguments.overwrite);
     data::ForecastPlan plan = data::plan_forecasts(model.source, arguments.times, model.knows_lead);
     if (is_reporting_rank) {
       writer = data::create_forecasts(arguments.output, header_of(model, plan));

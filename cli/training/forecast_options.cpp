@@ -32,12 +32,6 @@ void add_model_options(CLI::App& command, train::CheckpointRequest& model) {
       ->capture_default_str();
 }
 
-void check_folder_of(const std::filesystem::path& file, const std::string& name) {
-  const std::filesystem::path folder = file.parent_path();
-  if (folder.empty() || std::filesystem::is_directory(folder)) return;
-  throw UserError::of("{}: the folder {} does not exist; make it first", name, folder.string());
-}
-
 void forecast_and_leave(const train::ForecastRequest& request, LaunchedRanks& ranks) {
   const bool is_reporting_rank = ranks.is_reporting_rank();
   std::optional<train::Refusal> refusal;

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
-#include <string>
 
 #include "cli/training/launched_ranks.h"
 #include "terrace/data/fields/forecast_times.h"
@@ -13,9 +11,6 @@ namespace terrace::cli {
 
 void add_lead_options(CLI::App& command, data::ForecastTimes& times);
 void add_model_options(CLI::App& command, train::CheckpointRequest& model);
-
-// Throws UserError where the folder of a file that is to be written does not exist. `name` begins the message.
-void check_folder_of(const std::filesystem::path& file, const std::string& name);
 
 // Makes the forecasts and ends the ranks' connection. Throws UserError on all ranks, with text on one, for mistakes and
 // where a stop was requested.

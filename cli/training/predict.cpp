@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +19,7 @@
 #include "cli/interruption.h"
 #include "cli/json_errors.h"
 #include "cli/ranges.h"
+#include "cli/training/output_file.h"
 #include "terrace/base/csv.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
@@ -27,8 +27,9 @@
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
 #include "terrace/base/progress.h"
-#include "terrace/base/temporary_name.h"
-#include "terrace/data/graphs/extended_xyz_writer.h"
+#include "terrace/data/graphs/formats/extended_xyz_writer.h"
+#include "terrace/data/graphs/graphs_dataset.h"
+#include "terrace/data/graphs/graphs_description.h"
 #include "terrace/data/graphs/structure_stream.h"
 #include "terrace/ensemble/uncertainty.h"
 #include "terrace/predict/force_driver.h"
@@ -63,17 +64,6 @@ std::vector<std::filesystem::path> members_of(const std::vector<std::string>& ch
     }
   }
   return members;
-}
-
-void check_file(const std::string& path, const char* option, bool overwrite) {
-  if (path.empty()) return;
-  const std::filesystem::path file(path), folder = file.has_parent_path() ? file.parent_path() : ".";
-  if (!std::filesystem::is_directory(folder)) {
-    throw UserError::of("{} {}: the folder {} does not exist", option, path, folder.string());
-  }
-  if (std::filesystem::exists(file) && !overwrite) {
-    throw UserError::of("{} exists; choose another {}, or give --overwrite to replace it", path, option);
-  }
 }
 
 // What all members predict of some structures, by output.
@@ -142,6 +132,7 @@ class Prediction {
     data::StructureStream stream(arguments_.data, part);
     Progress progress("predict " + part, static_cast<uint64_t>(stream.left()));
     std::map<std::string, Judged> judged;
+    unknown_.clear();
     uint64_t done = 0;
     for (;;) {
       std::vector<data::Structure> structures = stream.next(structures_at_once);
@@ -152,10 +143,7 @@ class Prediction {
       for (const std::string& element : models_.front()->unknown_elements(structures)) unknown_.insert(element);
       for (const models::GraphOutput& output : outputs()) add(output, predicted, structures, judged[output.name]);
       done += structures.size();
-      for (const data::Structure& structure : structures) {
-        atoms_ += structure.atoms();
-        if (take) take(structure);
-      }
+      if (take) std::ranges::for_each(structures, take);
       progress.update(done);
     }
     structures_ = static_cast<int64_t>(done);
@@ -224,55 +212,33 @@ class Prediction {
 
   const PredictArguments& arguments_;
   std::vector<std::unique_ptr<const predict::GraphPredictor>> models_;
-  int64_t branch_ = 0, structures_ = 0, atoms_ = 0;
+  int64_t branch_ = 0, structures_ = 0;
   std::set<std::string> unknown_;
 };
 
-// Files under other names until all is written.
+// What is written, once all of it is there.
 class PredictionFiles {
  public:
-  PredictionFiles(const PredictArguments& arguments, const Prediction& prediction)
-      : arguments_(arguments), outputs_(prediction.outputs()) {
-    if (!arguments.output.empty()) open(structures_, arguments.output);
-    if (!arguments.csv.empty()) open(table_, arguments.csv);
-  }
-  ~PredictionFiles() {
-    std::error_code ignored;
-    for (Partial* one : {&structures_, &table_}) {
-      if (!one->path.empty()) std::filesystem::remove(one->path, ignored);
-    }
+  explicit PredictionFiles(const PredictArguments& arguments) {
+    if (!arguments.output.empty()) structures_.emplace(arguments.output);
+    if (!arguments.csv.empty()) table_.emplace(arguments.csv);
   }
 
   void add(const data::Structure& structure) {
-    if (structures_.file) *structures_.file << data::extended_xyz(structure);
-    if (table_.file) add_row(structure);
+    if (structures_) structures_->write(data::extended_xyz(structure));
+    if (table_) add_row(structure);
     ++number_;
   }
 
   void commit() {
-    commit(structures_, arguments_.output);
-    commit(table_, arguments_.csv);
+    for (std::optional<AtomicFile>* file : {&structures_, &table_}) {
+      if (*file) (*file)->sync();
+    }
+    if (structures_) structures_->commit();
+    if (table_) table_->commit();
   }
 
  private:
-  struct Partial {
-    std::filesystem::path path = {};
-    std::unique_ptr<std::ofstream> file = {};
-  };
-  static void open(Partial& one, const std::string& output) {
-    one.path = temporary_path(output);
-    one.file = std::make_unique<std::ofstream>(one.path, std::ios::binary);
-  }
-  static void commit(Partial& one, const std::string& output) {
-    if (!one.file) return;
-    one.file->flush();
-    if (!*one.file)
-      throw UserError(fmt::format("cannot write {}; is the disk full?", one.path.string()), ExitCode::failure);
-    one.file->close();
-    std::filesystem::rename(one.path, output);
-    one.path.clear();
-  }
-
   // A row for each structure: what there is of it, without what there is of its atoms.
   void add_row(const data::Structure& structure) {
     std::vector<std::string> names = {"structure", "atoms"},
@@ -285,19 +251,17 @@ class PredictionFiles {
     }
     if (number_ == 0) {
       header_ = names;
-      *table_.file << fmt::format("{}\n", fmt::join(names, ","));
+      table_->write(fmt::format("{}\n", fmt::join(names, ",")));
     }
     if (names != header_) {
       throw UserError::of(
           "structure {} has other properties than the first, which --csv needs to be the same: {} and {}", number_,
           fmt::join(names, ", "), fmt::join(header_, ", "));
     }
-    *table_.file << fmt::format("{}\n", fmt::join(cells, ","));
+    table_->write(fmt::format("{}\n", fmt::join(cells, ",")));
   }
 
-  const PredictArguments& arguments_;
-  const std::vector<models::GraphOutput>& outputs_;
-  Partial structures_, table_;
+  std::optional<AtomicFile> structures_, table_;
   std::vector<std::string> header_;
   int64_t number_ = 0;
 };
@@ -342,6 +306,11 @@ std::string table_of(const Json& outputs) {
   return text;
 }
 
+bool has_validation_part(const std::string& data) {
+  return data::describes_graphs(data::graphs_description_path(data)) &&
+         !data::GraphsDataset(data).part("validation").empty();
+}
+
 // Energies and forces of one structure whose atoms another program moves.
 void serve(const PredictArguments& arguments, const Prediction& prediction) {
   data::StructureStream stream(arguments.data, "all");
@@ -356,18 +325,17 @@ void serve(const PredictArguments& arguments, const Prediction& prediction) {
 }
 
 void run_prediction(const PredictArguments& arguments) {
-  check_file(arguments.output, "--output", arguments.overwrite);
-  check_file(arguments.csv, "--csv", arguments.overwrite);
+  check_new_file(arguments.output, "--output", "predicted.xyz", arguments.overwrite);
+  check_new_file(arguments.csv, "--csv", "predicted.csv", arguments.overwrite);
   stop_on_signals();
   train::prepare_machine(arguments.threads > 0 ? arguments.threads : train::choose_threads(0));
   Prediction prediction(arguments);
   if (!arguments.serve.empty()) return serve(arguments, prediction);
-  const bool is_dataset = data::StructureStream(arguments.data, "all").is_dataset();
   std::map<std::string, Judged> validation;
-  const bool fits_scale = prediction.has_spread() && is_dataset && arguments.split == "test" &&
-                          !data::GraphsDataset(arguments.data).part("validation").empty();
-  if (fits_scale) validation = prediction.run("validation", {});
-  PredictionFiles files(arguments, prediction);
+  if (prediction.has_spread() && arguments.split == "test" && has_validation_part(arguments.data)) {
+    validation = prediction.run("validation", {});
+  }
+  PredictionFiles files(arguments);
   const std::map<std::string, Judged> judged =
       prediction.run(arguments.split, [&](const data::Structure& structure) { files.add(structure); });
   files.commit();

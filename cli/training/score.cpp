@@ -14,6 +14,7 @@
 #include "cli/json_errors.h"
 #include "cli/training/forecast_options.h"
 #include "cli/training/launched_ranks.h"
+#include "cli/training/output_file.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"

@@ -20,7 +20,6 @@ class StructureStream {
   // file or folder of structures. Throws UserError for what is neither and for a part without structures.
   StructureStream(const std::string& data, const std::string& part);
 
-  bool is_dataset() const { return dataset_ != nullptr; }
   // The next structures, at most so many where they are those of a dataset; none behind the last. Throws UserError with
   // every problem of a piece of a file.
   std::vector<Structure> next(int64_t at_most);
@@ -28,6 +27,8 @@ class StructureStream {
   int64_t left() const;
 
  private:
+  bool is_dataset() const { return dataset_ != nullptr; }
+
   std::unique_ptr<const GraphsDataset> dataset_;
   std::vector<int64_t> numbers_;
   size_t at_ = 0;
