@@ -6,6 +6,15 @@
 
 namespace terrace::ops {
 
+void check_segments(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
+                    const at::Tensor& results) {
+  TERRACE_CHECK(elements.is_contiguous() && results.is_contiguous() && first.is_contiguous() &&
+                    results.size(0) + 1 == first.size(0) && results.size(1) == elements.size(1) &&
+                    (!order.defined() || (order.is_contiguous() && order.size(0) == elements.size(0))),
+                "{} x {} elements for {} rows of {}", elements.size(0), elements.size(1), results.size(0),
+                results.size(1));
+}
+
 BlockLayout block_layout(const BlockCoding& coding, const at::Tensor& values, const at::Tensor& payloads) {
   TERRACE_CHECK(values.is_contiguous() && payloads.is_contiguous() && values.numel() % coding.parts == 0,
                 "{} values in {} parts", values.numel(), coding.parts);

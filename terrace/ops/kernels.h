@@ -126,6 +126,10 @@ struct Kernels {
 // The layout of n values, after checks of the sizes of both tensors and of the range of the draws.
 BlockLayout block_layout(const BlockCoding& coding, const at::Tensor& values, const at::Tensor& payloads);
 
+// Aborts where sum_segments() or extremes_of_segments() cannot be computed of tensors of these sizes.
+void check_segments(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
+                    const at::Tensor& results);
+
 // The table for a device. Throws UserError if this build has no kernels for the device.
 const Kernels& kernels(const at::Device& device);
 

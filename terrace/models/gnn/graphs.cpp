@@ -48,7 +48,7 @@ at::Tensor cosine_cutoff(const at::Tensor& lengths, double radius) {
 }
 
 at::Tensor segment_counts(const ops::Segments& segments, const at::TensorOptions& options) {
-  const int64_t rows = segments.first.size(0) - 1;
+  const int64_t rows = segments.num_rows();
   return segments.first.narrow(0, 1, rows).sub(segments.first.narrow(0, 0, rows)).to(options).unsqueeze(1);
 }
 

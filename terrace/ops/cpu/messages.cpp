@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
-#include <vector>
+#include <array>
 
 #include "terrace/ops/cpu/kernels.h"
 #include "terrace/ops/cpu/lanes.h"
@@ -47,6 +47,12 @@ struct MessageShape {
   int64_t row() const { return planes * columns; }
 };
 
+// Of a pair, times a sign.
+template <typename T, typename A>
+TERRACE_INLINE inline std::array<A, axes> direction_of(const T* u, int64_t pair, A sign) {
+  return {sign * A(widen(u[axes * pair])), sign * A(widen(u[axes * pair + 1])), sign * A(widen(u[axes * pair + 2]))};
+}
+
 template <typename T>
 TERRACE_VECTOR_CLONES void sum_messages(T* sums, const T* x, const T* w, ListedEdges edges, MessageShape shape,
                                         int64_t begin, int64_t end) {
@@ -82,9 +88,7 @@ TERRACE_VECTOR_CLONES void sum_directed(T* sums, const T* x, const T* w, const T
       for (int64_t place = edges.first[atom]; place < edges.first[atom + 1]; ++place) {
         const int64_t edge = edges.edge(place), pair = edges.pair(edge);
         const T *from = x + edges.others[edge] * columns + left, *by = w + pair * columns + left;
-        const A sign = static_cast<A>(edges.sign_of(edge));
-        const A along[axes] = {sign * A(widen(u[axes * pair])), sign * A(widen(u[axes * pair + 1])),
-                               sign * A(widen(u[axes * pair + 2]))};
+        const std::array<A, axes> along = direction_of(u, pair, static_cast<A>(edges.sign_of(edge)));
         TERRACE_LANE_LOOP
         for (int64_t i = 0; i < width; ++i) {
           const A message = A(widen(from[i])) * A(widen(by[i]));
@@ -113,9 +117,7 @@ TERRACE_VECTOR_CLONES void sum_dots(T* sums, const T* v, const T* w, const T* u,
       for (int64_t place = edges.first[atom]; place < edges.first[atom + 1]; ++place) {
         const int64_t edge = edges.edge(place), pair = edges.pair(edge);
         const T *from = v + edges.others[edge] * axes * columns + left, *by = w + pair * columns + left;
-        const A sign = static_cast<A>(edges.sign_of(edge));
-        const A along[axes] = {sign * A(widen(u[axes * pair])), sign * A(widen(u[axes * pair + 1])),
-                               sign * A(widen(u[axes * pair + 2]))};
+        const std::array<A, axes> along = direction_of(u, pair, static_cast<A>(edges.sign_of(edge)));
         TERRACE_LANE_LOOP
         for (int64_t i = 0; i < width; ++i) {
           const A dot = along[0] * A(widen(from[i])) + along[1] * A(widen(from[columns + i])) +

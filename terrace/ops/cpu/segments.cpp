@@ -64,11 +64,7 @@ void find_extremes(int64_t* found, const T* elements, SegmentPlaces places, bool
 
 SegmentPlaces checked_places(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
                              const at::Tensor& results) {
-  TERRACE_CHECK(elements.is_contiguous() && results.is_contiguous() && first.is_contiguous() &&
-                    results.size(0) + 1 == first.size(0) && results.size(1) == elements.size(1) &&
-                    (!order.defined() || (order.is_contiguous() && order.size(0) == elements.size(0))),
-                "{} x {} elements for {} rows of {}", elements.size(0), elements.size(1), results.size(0),
-                results.size(1));
+  check_segments(elements, order, first, results);
   return {order.defined() ? order.const_data_ptr<int64_t>() : nullptr, first.const_data_ptr<int64_t>()};
 }
 
