@@ -1,5 +1,5 @@
 # What ./demo materials does when the program is built: labels molecules, trains two graph networks, predicts with both, and says
-# what to type next. Sourced by ./demo, which sets `terrace` and `step`.
+# what to type next. Sourced by ./demo, which sets `terrace`, `step` and `make_once`.
 
 # ./test sets these variables to make a shorter run in another folder.
 run=${TERRACE_DEMO_RUN:-runs/demo_materials}
@@ -9,20 +9,12 @@ data=data/demo/molecules
 labelled=data/demo/labelled_$molecules.xyz
 
 step "Fetch molecules from a Debian package"
-if [ -e data/molecules.xyz ]; then
-  echo "data/molecules.xyz exists already"
-else
-  tools/molecules data/molecules.xyz
-fi
+make_once data/molecules.xyz tools/molecules data/molecules.xyz
 
 step "Compute energies and forces of $molecules small molecules with GFN2-xTB"
 mkdir -p data/demo
-if [ -e "$labelled" ]; then
-  echo "$labelled exists already"
-else
-  tools/label_molecules data/molecules.xyz "$labelled" --count "$molecules" --most-atoms 24 --elements H,C,N,O,F,S,Cl \
-    --geometries 2
-fi
+make_once "$labelled" tools/label_molecules data/molecules.xyz "$labelled" --count "$molecules" --most-atoms 24 \
+  --elements H,C,N,O,F,S,Cl --geometries 2
 
 step "Prepare them: four fifths for training, and the rest, of other formulas, for validation and test"
 if [ -e $data.json ] && [ $data.bin -nt "$labelled" ]; then

@@ -1,16 +1,12 @@
 # What ./demo weather does when the program is built: fetches winds, trains, scores, and says what to type next. Sourced by
-# ./demo, which sets `terrace` and `step`.
+# ./demo, which sets `terrace`, `step` and `make_once`.
 
 # ./test sets both variables to make a shorter run in another folder.
 run=${TERRACE_DEMO_RUN:-runs/demo_weather}
 steps=${TERRACE_DEMO_STEPS:-}
 
 step "Fetch monthly winds of the globe from a Debian package"
-if [ -e data/monthly_navy_winds.cdf ]; then
-  echo "data/monthly_navy_winds.cdf exists already"
-else
-  tools/winds data/monthly_navy_winds.cdf
-fi
+make_once data/monthly_navy_winds.cdf tools/winds data/monthly_navy_winds.cdf
 
 step "Prepare the fields: 1982 to 1990 for training, the two years after them for the scores"
 if [ -e data/winds.json ] && [ data/winds.nc -nt data/monthly_navy_winds.cdf ]; then
