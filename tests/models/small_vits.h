@@ -18,6 +18,7 @@
 #include "terrace/models/vit/cost/unit_table.h"
 #include "terrace/models/vit/model.h"
 #include "terrace/ops/recompute.h"
+#include "tests/models/drawn_values.h"
 
 namespace terrace::models::vit {
 
@@ -70,16 +71,9 @@ inline std::unique_ptr<Vit> built(const ModelConfig& config, const nn::Build& bu
 
 // With every value from a normal distribution, so that no term is zero.
 inline std::unique_ptr<Vit> drawn(const ModelConfig& config, at::ScalarType type, uint64_t seed = 3) {
-  at::set_num_threads(1);
   auto model = built(config, {.type = type});
-  nn::initialize(model->parameters(), seed);
-  const at::NoGradGuard no_grad;
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(30 + seed);
-  for (nn::Parameter* parameter : model->parameters()) {
-    at::Tensor noise = at::empty(parameter->value.sizes());
-    parameter->value.add_(noise.normal_(0, 0.2, generator));
-  }
-  nn::allocate_gradients(model->parameters(), type == at::kDouble ? at::kDouble : at::kFloat);
+  draw_values(*model, type, seed, 0.2,
+              [](nn::Parameter& parameter, const at::Tensor& noise) { parameter.value.add_(noise); });
   return model;
 }
 

@@ -5,18 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "terrace/base/random.h"
 #include "terrace/data/graphs/prepare_graphs.h"
 #include "terrace/models/families.h"
 #include "terrace/predict/c_interface.h"
 #include "terrace/train/run.h"
+#include "tests/families/pairs_of_atoms.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace::predict {
@@ -24,29 +22,12 @@ namespace {
 
 using data::Structure;
 
-// Pairs of atoms along some directions with the energy (1 - exp(1.2 - d))^2 - 6 and its forces.
-void write_pairs(const std::string& path) {
-  std::ofstream file(path);
-  for (uint64_t sample = 0; sample < 80; ++sample) {
-    const auto draw = [&](uint64_t i) { return static_cast<double>(philox_at({6, 1}, sample, i)[0] % 1025) / 1024.0; };
-    const double distance = 0.8 + 1.4 * draw(0), angle = 6.2831853 * draw(1);
-    const double e = std::exp(1.2 - distance), slope = 2 * (1 - e) * e;
-    const std::array<double, 3> direction = {std::cos(angle), std::sin(angle), 0};
-    file << "2\nProperties=species:S:1:pos:R:3:forces:R:3 energy=" << (1 - e) * (1 - e) - 6 << "\nC 0 0 0";
-    for (const double part : direction) file << ' ' << slope * part;
-    file << "\nC";
-    for (const double part : direction) file << ' ' << distance * part;
-    for (const double part : direction) file << ' ' << -slope * part;
-    file << '\n';
-  }
-}
-
 class GraphPredictorTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = std::make_unique<ScratchFolder>();
     const std::string pairs = (*folder_ / "pairs").string();
-    write_pairs(pairs + ".xyz");
+    write_pairs_of_atoms(pairs + ".xyz", 80);
     data::GraphsPreparation().prepare({.inputs = {pairs + ".xyz"}, .output = pairs});
     const std::string toml = fmt::format(
         "[model]\nfamily = \"gnn\"\nconv = \"schnet\"\nlayers = 2\nwidth = 16\nradius = 4.0\nradial = 16\n"

@@ -30,6 +30,7 @@
 #include "terrace/data/graphs/neighbours.h"
 #include "terrace/models/gnn/cost/unit_table.h"
 #include "terrace/models/gnn/model.h"
+#include "tests/models/drawn_values.h"
 
 namespace terrace::models::gnn {
 
@@ -168,8 +169,7 @@ inline Batch edges_of(const std::vector<SmallStructure>& structures, double radi
     for (int64_t i = 0; i < 9; ++i) {
       cell[i / 3][i % 3] = structure.cell.vectors[static_cast<size_t>(i / 3)][static_cast<size_t>(i % 3)];
     }
-    const auto& v = structure.cell.vectors;
-    volumes.push_back(structure.cell.is_periodic() ? std::abs(data::dot(v[0], data::cross(v[1], v[2]))) : 1.0);
+    volumes.push_back(data::volume_of(structure.cell));
     std::vector<int64_t> received(static_cast<size_t>(atoms), 0);
     for (int64_t edge = 0; edge < list.edges(); ++edge) {
       const auto e = static_cast<size_t>(edge);
@@ -253,18 +253,12 @@ inline std::unique_ptr<Gnn> built(const ModelConfig& config, const nn::Build& bu
 
 // With every value from a normal distribution, so that no term is zero.
 inline std::unique_ptr<Gnn> drawn(const ModelConfig& config, at::ScalarType type, uint64_t seed = 3) {
-  at::set_num_threads(1);
   auto model = built(config, {.type = type});
-  nn::initialize(model->parameters(), seed);
-  const at::NoGradGuard no_grad;
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(30 + seed);
-  for (nn::Parameter* parameter : model->parameters()) {
-    if (parameter->name.ends_with(".epsilon")) parameter->value.fill_(0.0);
-    at::Tensor noise = at::empty(parameter->value.sizes());
-    // Small enough that sums over 71 edges do not grow from layer to layer.
-    parameter->value.mul_(0.4).add_(noise.normal_(0, 0.1, generator));
-  }
-  nn::allocate_gradients(model->parameters(), type == at::kDouble ? at::kDouble : at::kFloat);
+  // Small enough that sums over 71 edges do not grow from layer to layer.
+  draw_values(*model, type, seed, 0.1, [](nn::Parameter& parameter, const at::Tensor& noise) {
+    if (parameter.name.ends_with(".epsilon")) parameter.value.fill_(0.0);
+    parameter.value.mul_(0.4).add_(noise);
+  });
   return model;
 }
 
