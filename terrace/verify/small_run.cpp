@@ -126,12 +126,14 @@ class RankTraining {
     return optim::clip_multiplier(norm, config_.optimizer.clip) / scale;
   }
 
+  // Every rank makes room for the losses of all, but one rank a data-parallel place writes them: of ranks that are
+  // processes they are summed.
   void note_losses(std::vector<double>& whole) {
-    if (!cut_.stage.has_last()) return;
     const std::vector<double>& own = model_.micro_batch_losses();
-    const int64_t place = mesh_.coordinate(world_.rank(), "data");
+    const int64_t rank = world_.rank(), place = mesh_.coordinate(rank, "data");
     const std::lock_guard lock(mutex_);
-    whole.resize(own.size() * static_cast<size_t>(mesh_.size("data")));
+    whole.resize(static_cast<size_t>(config_.train.global_batch / config_.train.micro_batch));
+    if (!cut_.stage.has_last() || mesh_.coordinate(rank, "tensor") != 0) return;
     std::ranges::copy(own, whole.begin() + place * static_cast<int64_t>(own.size()));
   }
 
