@@ -1,6 +1,9 @@
 // Gathers the sums of squares of all pieces and adds them in global order.
 #include "terrace/optim/gradient_norm.h"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,7 +21,7 @@ namespace {
 static_assert(norm_piece == mesh::piece_elements);
 
 double sum_of_squares(const at::Tensor& values) {
-  const at::Tensor sums = squares_by_piece(values);
+  const at::Tensor sums = squares_by_piece(values).cpu();
   const double* begin = sums.const_data_ptr<double>();
   return std::accumulate(begin, begin + sums.numel(), 0.0);
 }
@@ -60,23 +63,35 @@ void exclude_uncounted(const Shard& shard, double* sums) {
   for (const auto& [piece, sum] : again) sums[piece] = sum;
 }
 
+int64_t pieces_of(const Shard& shard) { return (shard.own_end - shard.own_begin + norm_piece - 1) / norm_piece; }
+
+// One after another on the CPU. A GPU is waited for once.
+at::Tensor joined_on_cpu(const std::vector<at::Tensor>& sums) {
+  const at::Tensor joined = at::cat(sums);
+  if (!joined.is_cuda()) return joined;
+  return at::empty(joined.sizes(), joined.options().device(at::kCPU).pinned_memory(true)).copy_(joined);
+}
+
 // The sums of this rank's own pieces, for all shards in order.
 std::vector<double> own_sums(const std::vector<Shard>& shards) {
-  std::vector<double> sums;
+  if (shards.empty()) return {};
+  std::vector<at::Tensor> of_shards;
   for (const Shard& shard : shards) {
-    const at::Tensor pieces =
-        squares_by_piece(shard.gradient.narrow(0, shard.own_begin, shard.own_end - shard.own_begin));
-    const double* values = pieces.const_data_ptr<double>();
-    sums.insert(sums.end(), values, values + pieces.numel());
-    exclude_uncounted(shard, sums.data() + sums.size() - static_cast<size_t>(pieces.numel()));
+    of_shards.push_back(squares_by_piece(shard.gradient.narrow(0, shard.own_begin, shard.own_end - shard.own_begin)));
+  }
+  const at::Tensor joined = joined_on_cpu(of_shards);
+  const double* begin = joined.const_data_ptr<double>();
+  std::vector<double> sums(begin, begin + joined.numel());
+  double* own = sums.data();
+  for (const Shard& shard : shards) {
+    exclude_uncounted(shard, own);
+    own += pieces_of(shard);
   }
   return sums;
 }
 
-int64_t pieces_of(const Shard& shard) { return (shard.own_end - shard.own_begin + norm_piece - 1) / norm_piece; }
-
 bool is_finite(const at::Tensor& values) {
-  const at::Tensor sums = squares_by_piece(values);
+  const at::Tensor sums = squares_by_piece(values).cpu();
   const double* begin = sums.const_data_ptr<double>();
   return std::all_of(begin, begin + sums.numel(), [](double sum) { return std::isfinite(sum); });
 }

@@ -15,7 +15,7 @@ void adamw_step(const AdamWStep& step, const at::Tensor& gradient, at::Tensor& m
                 at::Tensor& value);
 
 // The sum of squares of each piece of `norm_piece` elements of the flattened tensor, added in an order that depends
-// only on the piece's size: fp64 [pieces] on the CPU. The last piece may be shorter.
+// only on the piece's size: fp64 [pieces] on the gradient's device. The last piece may be shorter.
 at::Tensor squares_by_piece(const at::Tensor& gradient);
 
 // The implementations for each device; in a build without CUDA, those for CUDA throw UserError.

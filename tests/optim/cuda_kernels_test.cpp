@@ -68,7 +68,7 @@ TEST_F(CudaOptimizer, SquaresGiveTheCpusBits) {
     for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
       const at::Tensor gradient = at::randn({size}).to(type), cpu = squares_by_piece_cpu(gradient);
       in_several_orders([&] {
-        EXPECT_TRUE(squares_by_piece_cuda(gradient.to(device)).equal(cpu)) << size << " " << at::toString(type);
+        EXPECT_TRUE(squares_by_piece_cuda(gradient.to(device)).cpu().equal(cpu)) << size << " " << at::toString(type);
       });
     }
   }

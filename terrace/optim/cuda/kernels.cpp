@@ -30,7 +30,7 @@ at::Tensor squares_by_piece_cuda(const at::Tensor& gradient) {
       at::empty({(gradient.numel() + norm_piece - 1) / norm_piece}, gradient.options().dtype(at::kDouble));
   launch_squares_by_piece(narrow_array(gradient, "gradients"), sums.data_ptr<double>(), gradient.numel(),
                           ops::cuda::TorchStream(gradient.device()).get());
-  return sums.cpu();
+  return sums;
 }
 
 }  // namespace terrace::optim

@@ -10,7 +10,7 @@
 namespace terrace::optim {
 namespace {
 
-constexpr int squares_threads = 16;
+constexpr int squares_lanes = 16, squares_pieces = 16;
 
 // For every type but fp64, which neither gradients nor weights have.
 template <typename Body>
@@ -20,62 +20,87 @@ void for_narrow_type(GpuFloat type, const Body& body) {
   });
 }
 
-template <typename G, typename V>
-__global__ void adamw(AdamWCoefficients c, const G* gradient, float* master, float* m, float* v, V* value, int64_t n) {
-  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += stride) {
-    const float g = widen(gradient[i]) * c.multiplier;
-    const float first = m[i] + (g - m[i]) * c.one_minus_beta1;
-    const float second = v[i] * c.beta2 + c.one_minus_beta2 * (g * g);
-    const float denominator = sqrtf(second) * c.inverse_root_correction2 + c.epsilon;
-    const float p = master[i] * c.keep - c.rate * (first / denominator);
-    m[i] = first;
-    v[i] = second;
-    master[i] = p;
-    value[i] = narrow<V>(p);
+// A thread computes `size` elements at a time, of which n is a multiple. `value` may be the master, which then gets the
+// same bits twice.
+template <typename G, typename V, int size>
+__global__ void adamw(AdamWCoefficients c, const G* gradient, float* masters, float* ms, float* vs, V* values,
+                      int64_t n) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x * size;
+  for (int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * size; i < n; i += stride) {
+    const GpuPack<G, size> gradients = load_pack<size>(gradient + i);
+    GpuPack<float, size> master = load_pack<size>(masters + i), m = load_pack<size>(ms + i),
+                         v = load_pack<size>(vs + i);
+    GpuPack<V, size> value;
+#pragma unroll
+    for (int k = 0; k < size; ++k) {
+      const float g = widen(gradients.elements[k]) * c.multiplier;
+      const float first = m.elements[k] + (g - m.elements[k]) * c.one_minus_beta1;
+      const float second = v.elements[k] * c.beta2 + c.one_minus_beta2 * (g * g);
+      const float denominator = sqrtf(second) * c.inverse_root_correction2 + c.epsilon;
+      const float p = master.elements[k] * c.keep - c.rate * (first / denominator);
+      m.elements[k] = first;
+      v.elements[k] = second;
+      master.elements[k] = p;
+      value.elements[k] = narrow<V>(p);
+    }
+    store_pack(ms + i, m);
+    store_pack(vs + i, v);
+    store_pack(masters + i, master);
+    store_pack(values + i, value);
   }
 }
 
-// One thread block per piece, with sixteen interleaved partial sums, so that the order of the additions is that of the
-// CPU.
+// Sixteen threads a piece, with interleaved partial sums, so that the order of the additions is that of the CPU.
 template <typename G>
 __global__ void squares(const G* gradient, double* sums, int64_t n) {
-  constexpr int lanes = squares_threads;
-  const int64_t begin = blockIdx.x * norm_piece;
+  const int64_t own = threadIdx.x / squares_lanes, lane = threadIdx.x % squares_lanes;
+  const int64_t piece = int64_t{blockIdx.x} * squares_pieces + own, begin = piece * norm_piece;
   const int64_t size = min(norm_piece, n - begin);
-  __shared__ double partial[lanes];
+  __shared__ double partial[squares_pieces][squares_lanes];
   double sum = 0;
-  for (int64_t i = threadIdx.x; i < size; i += lanes) {
+#pragma unroll 8
+  for (int64_t i = lane; i < size; i += squares_lanes) {
     const double x = widen(gradient[begin + i]);
     sum += x * x;
   }
-  partial[threadIdx.x] = sum;
+  partial[own][lane] = sum;
   __syncthreads();
-  if (threadIdx.x != 0) return;
+  if (lane != 0 || size <= 0) return;
   double total = 0;
-  for (double value : partial) total += value;
-  sums[blockIdx.x] = total;
+  for (double value : partial[own]) total += value;
+  sums[piece] = total;
 }
 
 }  // namespace
 
 void launch_adamw(const AdamWCoefficients& c, GpuArray gradient, const AdamWArrays& state, GpuArray value, int64_t n,
                   void* stream) {
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>((n + 255) / 256, 4096));
-  if (blocks == 0) return;
+  constexpr int size = 4;
+  if (n == 0) return;
   for_narrow_type(gradient.type, [&]<typename G>(G) {
     for_narrow_type(value.type, [&]<typename V>(V) {
-      launch_kernel(adamw<G, V>, blocks, 256, stream, c, static_cast<const G*>(gradient.data), state.master, state.m,
-                    state.v, static_cast<V*>(value.data), n);
+      const auto* const from = static_cast<const G*>(gradient.data);
+      auto* const to = static_cast<V*>(value.data);
+      const auto run = [&](auto kernel, int64_t at_once) {
+        const auto blocks = static_cast<unsigned>(std::min<int64_t>((n / at_once + 255) / 256, 4096));
+        launch_kernel(kernel, blocks, 256, stream, c, from, state.master, state.m, state.v, to, n);
+      };
+      if (are_packs<size>(n, from, state.master, state.m, state.v, to)) {
+        run(adamw<G, V, size>, size);
+      } else {
+        run(adamw<G, V, 1>, 1);
+      }
     });
   });
 }
 
 void launch_squares_by_piece(GpuArray gradient, double* sums, int64_t n, void* stream) {
   if (n == 0) return;
-  const auto blocks = static_cast<unsigned>((n + norm_piece - 1) / norm_piece);
+  constexpr int64_t of_block = squares_pieces * norm_piece;
+  const auto blocks = static_cast<unsigned>((n + of_block - 1) / of_block);
   for_narrow_type(gradient.type, [&]<typename G>(G) {
-    launch_kernel(squares<G>, blocks, squares_threads, stream, static_cast<const G*>(gradient.data), sums, n);
+    launch_kernel(squares<G>, blocks, squares_pieces * squares_lanes, stream, static_cast<const G*>(gradient.data),
+                  sums, n);
   });
 }
 
