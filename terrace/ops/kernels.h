@@ -106,6 +106,9 @@ struct Kernels {
   void (*rotate)(const at::Tensor& in, const at::Tensor& out, const at::Tensor& cosines, const at::Tensor& sines,
                  const at::Tensor& positions, int direction);
 
+  // out = in; both as for rotate.
+  void (*copy_heads)(const at::Tensor& in, const at::Tensor& out);
+
   // Writes to `out` the sum of residual and x / (1 - rate) where x is kept, and residual where x is dropped. All
   // tensors are [B, planes, T, D] with the same strides, the last of which is 1; residual may be undefined, and out may
   // be x.

@@ -42,6 +42,10 @@ void rotate(const at::Tensor& in, const at::Tensor& out, const SplitArguments& a
               arguments.positions, direction);
 }
 
+void copy(const at::Tensor& in, const at::Tensor& out) {
+  kernels(in.device()).copy_heads(in.stride(-1) == 1 ? in : in.contiguous(), out);
+}
+
 at::Tensor rotated(const at::Tensor& view, const SplitArguments& arguments) {
   at::Tensor out = at::empty(view.sizes(), view.options());
   rotate(view, out, arguments, 1);
@@ -81,10 +85,10 @@ class SplitHeadsFunction : public torch::autograd::Function<SplitHeadsFunction> 
       rotate(queries, views.queries, arguments, -1);
       rotate(keys, views.keys, arguments, -1);
     } else {
-      views.queries.copy_(queries);
-      views.keys.copy_(keys);
+      copy(queries, views.queries);
+      copy(keys, views.keys);
     }
-    views.values.copy_(grouped_like(gradients[2], views.values));
+    copy(grouped_like(gradients[2], views.values), views.values);
     return {joint, {}};
   }
 };

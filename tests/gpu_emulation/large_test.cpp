@@ -55,7 +55,7 @@ TEST_F(LargeTensors, AddColumnSums) {
   const at::Tensor into = at::zeros({columns}), from = untouched({rows, columns}, at::kHalf);
   from[rows - 1].fill_(2);
   from[rows - 2].fill_(1);
-  gpu_emulation::options().last_blocks = 32;  // those of the rows, and all of the second kernel
+  gpu_emulation::options().last_blocks = 128;  // those of the rows, and all of the second kernel
   ops::cuda_kernels().add_column_sums(into, from);
   EXPECT_TRUE(into.eq(3).all().item<bool>());
 }
@@ -78,7 +78,7 @@ TEST_F(LargeTensors, NormAndItsGradient) {
   EXPECT_EQ(inverse[rows - 1].item<float>(), 0.5F);
   const at::Tensor dy = y;
   const at::Tensor weight_sums = at::zeros({columns});
-  gpu_emulation::options().last_blocks = 32;
+  gpu_emulation::options().last_blocks = 128;
   ops::cuda_kernels().norm_backward({.centered = false, .epsilon = 0},
                                     {dy, {}, x, weight, {}, inverse, dx, weight_sums, {}});
   // A gradient in the direction of the row itself vanishes.

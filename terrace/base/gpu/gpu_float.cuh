@@ -33,6 +33,31 @@ __device__ T narrow(A x) {
   }
 }
 
+// Elements that one load brings: at most 16 bytes, at an address that is a multiple of their size.
+template <typename T, int n>
+struct alignas(n * sizeof(T)) GpuPack {
+  T elements[n];
+};
+
+template <typename T>
+constexpr int whole_pack = 16 / sizeof(T);
+
+template <int n, typename T>
+__device__ GpuPack<T, n> load_pack(const T* from) {
+  return *reinterpret_cast<const GpuPack<T, n>*>(from);
+}
+
+template <typename T, int n>
+__device__ void store_pack(T* to, const GpuPack<T, n>& pack) {
+  *reinterpret_cast<GpuPack<T, n>*>(to) = pack;
+}
+
+// Whether rows of this many elements from these addresses on are packs of n elements. Rows at a null address are.
+template <int n, typename... T>
+bool are_packs(int64_t columns, const T*... rows) {
+  return columns % n == 0 && ((reinterpret_cast<uintptr_t>(rows) % (n * sizeof(T)) == 0) && ...);
+}
+
 // Calls a generic lambda with a value of the C++ type.
 template <typename Body>
 void for_gpu_type(GpuFloat type, const Body& body) {

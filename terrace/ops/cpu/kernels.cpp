@@ -20,6 +20,7 @@ const Kernels& cpu_kernels() {
                                     .swiglu = cpu::swiglu,
                                     .swiglu_backward = cpu::swiglu_backward,
                                     .rotate = cpu::rotate,
+                                    .copy_heads = cpu::copy_heads,
                                     .dropout = cpu::dropout,
                                     .cross_entropy = cpu::cross_entropy,
                                     .encode_blocks = cpu::encode_blocks,

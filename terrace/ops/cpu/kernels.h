@@ -27,6 +27,7 @@ void swiglu(const at::Tensor& x, const at::Tensor& y);
 void swiglu_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& dx);
 void rotate(const at::Tensor& in, const at::Tensor& out, const at::Tensor& cosines, const at::Tensor& sines,
             const at::Tensor& positions, int direction);
+void copy_heads(const at::Tensor& in, const at::Tensor& out);
 void dropout(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& residual, const at::Tensor& out);
 void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, int64_t vocabulary, double gradient_scale,
                    const at::Tensor& losses);

@@ -54,4 +54,6 @@ void rotate(const at::Tensor& in, const at::Tensor& out, const at::Tensor& cosin
   });
 }
 
+void copy_heads(const at::Tensor& in, const at::Tensor& out) { out.copy_(in); }
+
 }  // namespace terrace::ops::cpu

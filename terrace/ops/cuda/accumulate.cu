@@ -1,6 +1,8 @@
 // Adds to gradient buffers, whose type may differ from the type of the terms. Each sum is computed by one thread in the
 // order of the CPU kernels, so both devices give the same bits. No addition is atomic.
 
+#include <type_traits>
+
 #include "terrace/ops/cuda/gpu_kernels.h"
 #include "terrace/ops/cuda/launch.cuh"
 
@@ -9,6 +11,7 @@ namespace {
 
 constexpr int64_t element_threads = 256;
 constexpr int64_t column_threads = 128;
+constexpr int64_t total_threads = 256;
 
 template <typename G, typename T>
 __global__ void add_elements(G* into, const T* from, int64_t n) {
@@ -17,24 +20,45 @@ __global__ void add_elements(G* into, const T* from, int64_t n) {
   if (i < n) into[i] = narrow<G>(A(widen(into[i])) + A(widen(from[i])));
 }
 
-// totals [blocks of rows, columns]
-template <typename T, typename A>
+// totals [blocks of rows, columns]. A thread sums `size` columns.
+template <typename T, typename A, int size>
 __global__ void sum_row_blocks(const T* from, A* totals, int64_t rows, int64_t columns) {
-  const int64_t column = blockIdx.y * column_threads + threadIdx.x;
+  const int64_t column = (blockIdx.y * column_threads + threadIdx.x) * size;
   if (column >= columns) return;
   const int64_t begin = blockIdx.x * block_rows, end = min(rows, begin + block_rows);
-  A sum = 0;
-  for (int64_t row = begin; row < end; ++row) sum += A(widen(from[row * columns + column]));
-  totals[blockIdx.x * columns + column] = sum;
+  A sum[size] = {};
+#pragma unroll 4
+  for (int64_t row = begin; row < end; ++row) {
+    const GpuPack<T, size> own = load_pack<size>(from + row * columns + column);
+#pragma unroll
+    for (int k = 0; k < size; ++k) sum[k] += A(widen(own.elements[k]));
+  }
+#pragma unroll
+  for (int k = 0; k < size; ++k) totals[blockIdx.x * columns + column + k] = sum[k];
 }
 
+// A block of threads brings some totals of 32 columns to shared memory at a time, of which one thread a column adds
+// them in their order: it does not wait for memory in between.
 template <typename G, typename A>
 __global__ void add_totals(G* into, const A* totals, int64_t blocks, int64_t columns) {
-  const int64_t column = blockIdx.x * column_threads + threadIdx.x;
-  if (column >= columns) return;
+  constexpr int64_t tile_rows = 128, rows_at_once = total_threads / warp_threads;
+  __shared__ A tile[tile_rows][warp_threads];
+  const int64_t lane = threadIdx.x % warp_threads, column = blockIdx.x * warp_threads + lane;
   A sum = 0;
-  for (int64_t block = 0; block < blocks; ++block) sum += totals[block * columns + column];
-  into[column] = narrow<G>(A(widen(into[column])) + sum);
+  for (int64_t begin = 0; begin < blocks; begin += tile_rows) {
+    const int64_t rows = min(tile_rows, blocks - begin);
+    __syncthreads();  // The totals before have been added.
+#pragma unroll 4
+    for (int64_t row = threadIdx.x / warp_threads; row < rows; row += rows_at_once) {
+      if (column < columns) tile[row][lane] = totals[(begin + row) * columns + column];
+    }
+    __syncthreads();
+    if (threadIdx.x < warp_threads && column < columns) {
+#pragma unroll 16
+      for (int64_t row = 0; row < rows; ++row) sum += tile[row][lane];
+    }
+  }
+  if (threadIdx.x < warp_threads && column < columns) into[column] = narrow<G>(A(widen(into[column])) + sum);
 }
 
 // The end of the run of equal values that begins at `begin` in the sorted array.
@@ -83,14 +107,20 @@ void launch_add(GpuArray into, GpuArray from, int64_t n, void* stream) {
 
 void launch_add_column_sums(GpuArray into, GpuArray from, GpuArray totals, int64_t rows, int64_t columns,
                             void* stream) {
-  const unsigned tiles = pieces(columns, column_threads);
   const int64_t blocks = row_blocks(rows);
   for_gpu_types(into.type, from.type, [&]<typename G, typename T>(G, T) {
     using A = Wider<G, T>;
-    launch(sum_row_blocks<T, A>, dim3(static_cast<unsigned>(blocks), tiles), column_threads, stream,
-           elements<const T>(from), elements<A>(totals), rows, columns);
-    launch(add_totals<G, A>, tiles, column_threads, stream, elements<G>(into), elements<const A>(totals), blocks,
-           columns);
+    const auto sum = [&]<int size>(std::integral_constant<int, size>) {
+      launch(sum_row_blocks<T, A, size>, dim3(static_cast<unsigned>(blocks), pieces(columns, column_threads * size)),
+             column_threads, stream, elements<const T>(from), elements<A>(totals), rows, columns);
+    };
+    if (are_packs<whole_pack<T>>(columns, elements<const T>(from))) {
+      sum(std::integral_constant<int, whole_pack<T>>());
+    } else {
+      sum(std::integral_constant<int, 1>());
+    }
+    launch(add_totals<G, A>, pieces(columns, warp_threads), total_threads, stream, elements<G>(into),
+           elements<const A>(totals), blocks, columns);
   });
 }
 

@@ -1,6 +1,7 @@
 // Computes the cross-entropy of rows of logits, which the gradient overwrites; one thread block per row.
 
 #include <limits>
+#include <type_traits>
 
 #include "terrace/ops/cuda/gpu_kernels.h"
 #include "terrace/ops/cuda/launch.cuh"
@@ -8,32 +9,51 @@
 namespace terrace::ops::cuda {
 namespace {
 
-constexpr int row_threads = 1024;
+constexpr int row_threads = 512;
 
-// The maximum may lose a NaN, but the sum of exponentials then has it.
-template <typename T>
-__device__ Wide<T> largest(const T* x, int64_t n) {
-  using A = Wide<T>;
+// The largest of some numbers, and the sum of exp(x - top) over them: in the computing type over a pack, in double over
+// these sums. The largest may lose a NaN, which the sum then has.
+template <typename A>
+struct Exponentials {
   A top = -std::numeric_limits<A>::infinity();
-  for (int64_t i = threadIdx.x; i < n; i += row_threads) top = max(top, widen(x[i]));
-  return block_reduce<row_threads>(top, [](A a, A b) { return max(a, b); });
-}
+  double sum = 0;
 
-// The sum of exp(x - top): in the computing type for a few terms, in double over these sums.
-template <typename T>
-__device__ double exponential_sum(const T* x, int64_t n, Wide<T> top) {
-  constexpr int64_t terms = 32;
-  double total = 0;
-  for (int64_t begin = threadIdx.x; begin < n; begin += terms * row_threads) {
-    const int64_t end = min(n, begin + terms * row_threads);
-    Wide<T> part = 0;
-    for (int64_t i = begin; i < end; i += row_threads) part += exp(widen(x[i]) - top);
-    total += part;
+  template <int size>
+  __device__ void add(const A (&x)[size]) {
+    A largest = x[0], part = 0;
+#pragma unroll
+    for (int k = 1; k < size; ++k) largest = max(largest, x[k]);
+    if (largest > top) {
+      sum *= exp(top - largest);
+      top = largest;
+    }
+#pragma unroll
+    for (int k = 0; k < size; ++k) part += exp(x[k] - top);
+    sum += part;
   }
-  return block_sum<row_threads>(total);
+};
+
+// Of a row, in every thread.
+template <int size, typename T>
+__device__ Exponentials<Wide<T>> exponentials_of_row(const T* x, int64_t n) {
+  using A = Wide<T>;
+  Exponentials<A> own;
+  const int64_t whole = n / size * size;
+  for (int64_t begin = threadIdx.x * size; begin < whole; begin += row_threads * size) {
+    const GpuPack<T, size> pack = load_pack<size>(x + begin);
+    A wide[size];
+#pragma unroll
+    for (int k = 0; k < size; ++k) wide[k] = widen(pack.elements[k]);
+    own.add(wide);
+  }
+  if (whole + threadIdx.x < n) own.add({widen(x[whole + threadIdx.x])});
+  const A top = block_reduce<row_threads>(own.top, [](A a, A b) { return max(a, b); });
+  const double scale = exp(static_cast<double>(own.top) - static_cast<double>(top));
+  return {top, block_sum<row_threads>(own.sum * scale)};
 }
 
-template <typename T>
+// Rows are whole packs of `size` elements.
+template <typename T, int size>
 __global__ void __launch_bounds__(row_threads)
     cross_entropy_row(T* logits, const int64_t* targets, double* losses, int64_t vocabulary, int64_t columns,
                       double gradient_scale) {
@@ -47,21 +67,25 @@ __global__ void __launch_bounds__(row_threads)
     for (int64_t i = threadIdx.x; i < columns; i += row_threads) x[i] = narrow<T>(A{0});
     return;
   }
-  const A top = largest(x, vocabulary), logit = widen(x[target]);
-  // The barriers inside the sum order the reads above before the writes below.
-  const double sum = exponential_sum(x, vocabulary, top);
+  const A logit = widen(x[target]);
+  // The barriers of the sums order the reads above before the writes below.
+  const auto [top, sum] = exponentials_of_row<size>(x, vocabulary);
   const double distance = static_cast<double>(top) - static_cast<double>(logit);
   if (threadIdx.x == 0) losses[blockIdx.x] = log(sum) + distance;
   if (gradient_scale == 0) return;
   const A factor = static_cast<A>(gradient_scale / sum);
-  for (int64_t i = threadIdx.x; i < columns; i += row_threads) {
-    if (i == target) {
-      // The target is computed separately: rounding the probability before subtracting 1 would lose digits of the
-      // difference.
-      x[i] = narrow<T>(static_cast<A>((exp(-distance) / sum - 1.0) * gradient_scale));
-    } else {
-      x[i] = narrow<T>(i < vocabulary ? exp(widen(x[i]) - top) * factor : A{0});
+  // The target is computed separately: rounding the probability before subtracting 1 would lose digits of the
+  // difference.
+  const T at_target = narrow<T>(static_cast<A>((exp(-distance) / sum - 1.0) * gradient_scale));
+  for (int64_t begin = threadIdx.x * size; begin < columns; begin += row_threads * size) {
+    GpuPack<T, size> pack = load_pack<size>(x + begin);
+#pragma unroll
+    for (int k = 0; k < size; ++k) {
+      const int64_t i = begin + k;
+      const T of_others = narrow<T>(i < vocabulary ? exp(widen(pack.elements[k]) - top) * factor : A{0});
+      pack.elements[k] = i == target ? at_target : of_others;
     }
+    store_pack(x + begin, pack);
   }
 }
 
@@ -69,8 +93,15 @@ __global__ void __launch_bounds__(row_threads)
 
 void launch_cross_entropy(const CrossEntropyRows& rows, double gradient_scale, void* stream) {
   for_gpu_type(rows.logits.type, [&]<typename T>(T) {
-    launch(cross_entropy_row<T>, static_cast<unsigned>(rows.rows), row_threads, stream, elements<T>(rows.logits),
-           rows.targets, rows.losses, rows.vocabulary, rows.columns, gradient_scale);
+    const auto compute = [&]<int size>(std::integral_constant<int, size>) {
+      launch(cross_entropy_row<T, size>, static_cast<unsigned>(rows.rows), row_threads, stream,
+             elements<T>(rows.logits), rows.targets, rows.losses, rows.vocabulary, rows.columns, gradient_scale);
+    };
+    if (are_packs<whole_pack<T>>(rows.columns, elements<const T>(rows.logits))) {
+      compute(std::integral_constant<int, whole_pack<T>>());
+    } else {
+      compute(std::integral_constant<int, 1>());
+    }
   });
 }
 

@@ -1,5 +1,7 @@
 // Computes SwiGLU, rotary positions and dropout; one thread computes each output.
 
+#include <type_traits>
+
 #include "terrace/ops/cuda/gpu_kernels.h"
 #include "terrace/ops/cuda/launch.cuh"
 
@@ -54,6 +56,21 @@ __global__ void rotate_token(Rotation rotation, const T* in, T* out, HeadStrides
   }
 }
 
+// One thread block per token.
+template <typename T, int size>
+__global__ void copy_heads_of_token(HeadSizes sizes, const T* in, T* out, HeadStrides from, HeadStrides to) {
+  const int64_t sample = blockIdx.x / sizes.length, token = blockIdx.x % sizes.length;
+  in += sample * from.sample + token * from.token;
+  out += sample * to.sample + token * to.token;
+  const auto of_head = static_cast<unsigned>(sizes.columns / size), heads = static_cast<unsigned>(sizes.heads);
+  const unsigned packs = static_cast<unsigned>(sizes.groups) * heads * of_head;
+  for (unsigned n = threadIdx.x; n < packs; n += blockDim.x) {
+    const unsigned i = n % of_head * size, head = n / of_head, group = head / heads;
+    store_pack(out + group * to.group + (head % heads) * to.head + i,
+               load_pack<size>(in + group * from.group + (head % heads) * from.head + i));
+  }
+}
+
 // One thread block per row, and one thread for each of its Philox blocks, which serve eight features with a distance of
 // sixteen; terrace/ops/cpu/dropout.cpp describes the order.
 template <typename T>
@@ -104,6 +121,29 @@ void launch_rotate(const Rotation& rotation, int64_t samples, GpuArray in, HeadS
   for_gpu_type(in.type, [&]<typename T>(T) {
     launch(rotate_token<T>, static_cast<unsigned>(samples * rotation.length), threads, stream, rotation,
            elements<const T>(in), elements<T>(out), from, to);
+  });
+}
+
+void launch_copy_heads(const HeadSizes& sizes, int64_t samples, GpuArray in, HeadStrides from, GpuArray out,
+                       HeadStrides to, void* stream) {
+  for_gpu_type(in.type, [&]<typename T>(T) {
+    const auto *source = elements<const T>(in), *target = elements<const T>(out);
+    const auto copy = [&]<int size>(std::integral_constant<int, size>) {
+      launch(copy_heads_of_token<T, size>, static_cast<unsigned>(samples * sizes.length),
+             threads_for(sizes.groups * sizes.heads * (sizes.columns / size)), stream, sizes, source, elements<T>(out),
+             from, to);
+    };
+    bool packs = are_packs<whole_pack<T>>(sizes.columns, source, target);
+    for (const HeadStrides& strides : {from, to}) {
+      for (const int64_t stride : {strides.sample, strides.token, strides.group, strides.head}) {
+        packs = packs && stride % whole_pack<T> == 0;
+      }
+    }
+    if (packs) {
+      copy(std::integral_constant<int, whole_pack<T>>());
+    } else {
+      copy(std::integral_constant<int, 1>());
+    }
   });
 }
 

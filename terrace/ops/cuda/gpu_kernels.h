@@ -58,18 +58,18 @@ void launch_directed_product(const EndsOfPairs& ends, GpuArray v, GpuArray x, Gp
 void launch_direction_product(const EndsOfPairs& ends, GpuArray v, GpuArray x, GpuArray w, GpuArray products,
                               void* stream);
 
-// y [rows, columns] of x and weight; bias may be null. means (null for an RMS norm) and inverses [rows] have the
-// computing type.
+// y [rows, columns] of x and weight; bias may be null. If `added` is not, y is that of x + added, which `sum` gets.
+// means (null for an RMS norm) and inverses [rows] have the computing type.
 struct NormRows {
-  GpuArray x, weight, bias, y, means, inverses;
+  GpuArray x, added, weight, bias, sum, y, means, inverses;
   int64_t rows, columns;
 };
 void launch_norm(const NormRows& norm, double epsilon, void* stream);
 
-// dx [rows, columns] of dy, x, weight, means and inverses. weight_sums and bias_sums [row_blocks(rows), columns], of
-// the computing type, may be null.
+// dx [rows, columns] of dy, x, weight, means and inverses, and d_sum added to it, which may be null. weight_sums and
+// bias_sums [row_blocks(rows), columns], of the computing type, may be null.
 struct NormBackwardRows {
-  GpuArray dy, x, weight, means, inverses, dx, weight_sums, bias_sums;
+  GpuArray dy, d_sum, x, weight, means, inverses, dx, weight_sums, bias_sums;
   int64_t rows, columns;
 };
 void launch_norm_backward(const NormBackwardRows& norm, void* stream);
@@ -94,6 +94,12 @@ struct Rotation {
 };
 void launch_rotate(const Rotation& rotation, int64_t samples, GpuArray in, HeadStrides from, GpuArray out,
                    HeadStrides to, void* stream);
+
+struct HeadSizes {
+  int64_t length, groups, heads, columns;
+};
+void launch_copy_heads(const HeadSizes& sizes, int64_t samples, GpuArray in, HeadStrides from, GpuArray out,
+                       HeadStrides to, void* stream);
 
 // The rows of a tensor [samples, planes, length, columns], and what their draws depend on.
 struct DropoutRows {

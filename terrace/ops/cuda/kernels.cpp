@@ -2,7 +2,6 @@
 #include "terrace/ops/kernels.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sort.h>
 
@@ -45,16 +44,16 @@ void add_rows(const at::Tensor& into, const at::Tensor& indices, const at::Tenso
                          rows, columns, into.size(0), TorchStream(into.device()).get());
 }
 
+const int64_t* numbers_of(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.const_data_ptr<int64_t>() : nullptr;
+}
+
 SegmentRows segment_rows(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
                          const at::Tensor& results) {
-  TERRACE_CHECK(elements.is_contiguous() && results.is_contiguous() && first.is_contiguous() &&
-                    results.size(0) + 1 == first.size(0) && results.size(1) == elements.size(1) &&
-                    (!order.defined() || (order.is_contiguous() && order.size(0) == elements.size(0))),
-                "{} x {} elements for {} rows of {}", elements.size(0), elements.size(1), results.size(0),
-                results.size(1));
+  check_segments(elements, order, first, results);
   return {.elements = array(elements),
-          .order = order.defined() ? order.const_data_ptr<int64_t>() : nullptr,
-          .first = first.const_data_ptr<int64_t>(),
+          .order = numbers_of(order),
+          .first = numbers_of(first),
           .rows = results.size(0),
           .columns = results.size(1)};
 }
@@ -69,10 +68,6 @@ void extremes_of_segments(const at::Tensor& elements, const at::Tensor& order, c
                           const at::Tensor& found) {
   launch_extremes_of_segments(segment_rows(elements, order, first, found), largest, found.mutable_data_ptr<int64_t>(),
                               TorchStream(elements.device()).get());
-}
-
-const int64_t* numbers_of(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.const_data_ptr<int64_t>() : nullptr;
 }
 
 ListedEdges listed_edges(const MessageLists& lists, int64_t atoms, int64_t planes, int64_t columns) {
@@ -133,13 +128,13 @@ void direction_product(const at::Tensor& v, const at::Tensor& x, const at::Tenso
 
 void norm(const NormShape& shape, const NormForward& t) {
   TERRACE_CHECK(shape.centered == t.mean.defined(), "a norm is centered where it has means");
-  at::Tensor sum = t.sum;
-  if (t.added.defined()) at::add_out(sum, t.x, t.added);
-  const at::Tensor& x = t.added.defined() ? sum : t.x;
+  const at::Tensor& x = t.x;
   const at::ScalarType type = x.scalar_type(), computing = computing_type(type);
   launch_norm({.x = array(x),
+               .added = array(t.added, type),
                .weight = array(t.weight, type),
                .bias = array(t.bias, type),
+               .sum = array(t.sum, type),
                .y = array(t.y, type),
                .means = array(t.mean, computing),
                .inverses = array(t.inverse, computing),
@@ -157,6 +152,7 @@ void norm_backward(const NormShape& shape, const NormBackward& t) {
   };
   const at::Tensor weight_partial = partial(t.weight_sums), bias_partial = partial(t.bias_sums);
   launch_norm_backward({.dy = array(t.dy, type),
+                        .d_sum = array(t.d_sum, type),
                         .x = array(t.x),
                         .weight = array(t.weight, type),
                         .means = array(t.mean, computing),
@@ -167,7 +163,6 @@ void norm_backward(const NormShape& shape, const NormBackward& t) {
                         .rows = rows,
                         .columns = columns},
                        TorchStream(t.x.device()).get());
-  if (t.d_sum.defined()) t.dx.add_(t.d_sum);
   if (t.weight_sums.defined()) add_column_sums(t.weight_sums, weight_partial);
   if (t.bias_sums.defined()) add_column_sums(t.bias_sums, bias_partial);
 }
@@ -201,6 +196,14 @@ void rotate(const at::Tensor& in, const at::Tensor& out, const at::Tensor& cosin
                              .direction = direction};
   launch_rotate(rotation, in.size(0), array(in), head_strides(in), array(out, in.scalar_type()), head_strides(out),
                 TorchStream(in.device()).get());
+}
+
+void copy_heads(const at::Tensor& in, const at::Tensor& out) {
+  TERRACE_CHECK(in.dim() == 5 && in.sizes() == out.sizes() && in.stride(4) == 1 && out.stride(4) == 1,
+                "a copy of heads with {} dimensions", in.dim());
+  launch_copy_heads({.length = in.size(1), .groups = in.size(2), .heads = in.size(3), .columns = in.size(4)},
+                    in.size(0), array(in), head_strides(in), array(out, in.scalar_type()), head_strides(out),
+                    TorchStream(in.device()).get());
 }
 
 void dropout(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& residual, const at::Tensor& out) {
@@ -270,6 +273,7 @@ const Kernels& cuda_kernels() {
                                     .swiglu = cuda::swiglu,
                                     .swiglu_backward = cuda::swiglu_backward,
                                     .rotate = cuda::rotate,
+                                    .copy_heads = cuda::copy_heads,
                                     .dropout = cuda::dropout,
                                     .cross_entropy = cuda::cross_entropy,
                                     .encode_blocks = cuda::encode_blocks,

@@ -48,6 +48,19 @@ __device__ A block_reduce(A value, const Combine& combine) {
   return value;
 }
 
+// The same for a block whose number of threads, a multiple of 32, is known when it is started.
+template <typename A>
+__device__ A sum_of_block(A value) {
+  __shared__ A of_warp[1024 / warp_threads];
+  for (int distance = warp_threads / 2; distance > 0; distance /= 2) value += exchange_among_32(value, distance);
+  __syncthreads();  // Threads may still be reading the result of an earlier call.
+  if (threadIdx.x % warp_threads == 0) of_warp[threadIdx.x / warp_threads] = value;
+  __syncthreads();
+  value = of_warp[0];
+  for (unsigned warp = 1; warp < blockDim.x / warp_threads; ++warp) value += of_warp[warp];
+  return value;
+}
+
 template <int threads, typename A>
 __device__ A block_sum(A value) {
   return block_reduce<threads>(value, [](A a, A b) { return a + b; });
