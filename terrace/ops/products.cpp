@@ -258,6 +258,14 @@ void add_outer_product(const at::Tensor& gradient, const at::Tensor& dy, const a
     const Finish finish = into(gradient, begins ? Finish::Kind::store : Finish::Kind::accumulate);
     product("terrace::linear_weights", x, factor(dy, false), factor(x, false), size_of_weights(dy, x), finish,
             {gradient, begins ? at::Tensor() : gradient});
+  } else if (x.is_cuda() && !same_type && gradient.scalar_type() == at::kFloat) {
+    // The product of 16-bit factors stays in fp32, in which it is added.
+    at::Tensor out = gradient;
+    if (begins) {
+      at::mm_out(out, dy.t(), x, at::kFloat);
+    } else {
+      at::addmm_out(out, out, dy.t(), x, at::kFloat);
+    }
   } else if (begins && same_type) {
     at::Tensor out = gradient;
     at::mm_out(out, dy.t(), x);
