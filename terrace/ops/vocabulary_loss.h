@@ -9,10 +9,14 @@
 
 namespace terrace::ops {
 
+// Bytes of logits that exist at a time. Each chunk reads and writes the gradient of the whole weight: a GPU, whose
+// products are faster than its memory, needs chunks of thousands of tokens, on a CPU they had better fit its caches.
+inline int64_t loss_chunk_bytes(bool on_gpu) { return int64_t{on_gpu ? 512 : 64} << 20; }
+
 struct VocabularyLossOptions {
-  int64_t vocabulary = 0;                   // columns from here on are padding without probability and gradient
-  double gradient_scale = 1.0;              // multiplies every gradient, not the value
-  int64_t chunk_bytes = int64_t{64} << 20;  // of logits at a time, but at least those of 512 tokens
+  int64_t vocabulary = 0;                         // columns from here on are padding without probability and gradient
+  double gradient_scale = 1.0;                    // multiplies every gradient, not the value
+  int64_t chunk_bytes = loss_chunk_bytes(false);  // of logits at a time, but at least those of 512 tokens
 };
 
 // The tokens of a chunk of all `tokens`, with logits for this weight.

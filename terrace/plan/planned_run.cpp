@@ -19,7 +19,8 @@ schedule::UnitTable table_of(const config::Config& config, const schedule::Micro
                                        .element_bytes = config::element_bytes(config.train.precision),
                                        .tensor_ranks = config.layout.tensor,
                                        .sequence_parallel = config.layout.sequence_parallel,
-                                       .gradient_bytes = config::element_bytes(config.train.gradient_type)});
+                                       .gradient_bytes = config::element_bytes(config.train.gradient_type),
+                                       .on_gpu = config.train.device == "cuda"});
 }
 
 // Of the parameters for which `counts` is true, given whether they are always fp32.

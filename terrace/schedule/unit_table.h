@@ -26,6 +26,7 @@ struct UnitTableOptions {
   int64_t tensor_ranks = 1;
   bool sequence_parallel = false;
   int64_t gradient_bytes = 4;  // of the type in which gradients are accumulated
+  bool on_gpu = false;         // where the loss has more logits at a time (ops::loss_chunk_bytes)
   // Whether the kernels of products also apply activations and add to gradients of a wider type, as ours do, or leave
   // that to other kernels, as torch's on a GPU do. Of the table only `operations` depends on it.
   bool fused_products = true;

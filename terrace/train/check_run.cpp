@@ -85,8 +85,9 @@ class RunChecker {
     const plan::AvailableMemory available = available_memory(device);
     check.device = device.is_cuda() ? "cuda" : "cpu";
     check.memory_bytes = available.gpu.value_or(available.machine);
-    check.need = plan::least_memory(config_, ranks_, here_, available.ranks_together(here_));
-    check.largest = plan::least_memory(config_, ranks_, here_, 1);
+    const config::Config there = on_device(config_, device);
+    check.need = plan::least_memory(there, ranks_, here_, available.ranks_together(here_));
+    check.largest = plan::least_memory(there, ranks_, here_, 1);
     check_memory(config_, ranks_, here_, device);
   }
 

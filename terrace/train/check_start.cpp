@@ -179,7 +179,8 @@ plan::AvailableMemory available_memory(const at::Device& device) {
 
 plan::MemoryNeed check_memory(const config::Config& config, int64_t ranks, int64_t here, const at::Device& device) {
   const plan::AvailableMemory available = available_memory(device);
-  const plan::MemoryNeed need = plan::least_memory(config, ranks, here, available.ranks_together(here));
+  const plan::MemoryNeed need =
+      plan::least_memory(on_device(config, device), ranks, here, available.ranks_together(here));
   const std::string refusal = plan::memory_refusal(config, ranks, here, need, available);
   if (!refusal.empty() && config.train.check_memory) throw UserError(refusal, ExitCode::infeasible);
   if (!refusal.empty()) log_warning("{}", refusal);

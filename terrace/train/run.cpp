@@ -142,7 +142,7 @@ struct StartChecks {
     if (is_new) check_initial_weights(config, Depth::manifest);
     check_machine(config, ranks);
     need = check_memory(config, ranks, ranks_here, device);
-    largest = plan::least_memory(config, ranks, ranks_here, 1);
+    largest = plan::least_memory(on_device(config, device), ranks, ranks_here, 1);
     make_run_folder(folder);
     lock.emplace(
         fs::path(folder) / ".run.lock",

@@ -155,14 +155,15 @@ int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& o
   return 2 * hidden_bytes(config, options) + tokens * ffn_columns(config, options) * options.element_bytes;
 }
 
-int64_t chunk_tokens(int64_t tokens, int64_t vocabulary, int64_t element_bytes) {
-  constexpr int64_t chunk_bytes = int64_t{64} << 20, least_tokens = 512;
-  return std::min(tokens, std::max(least_tokens, chunk_bytes / (std::max<int64_t>(1, vocabulary) * element_bytes)));
+int64_t chunk_tokens(int64_t tokens, int64_t vocabulary, const UnitTableOptions& options) {
+  const int64_t chunk_bytes = int64_t{options.on_gpu ? 512 : 64} << 20, least_tokens = 512;
+  const int64_t token_bytes = std::max<int64_t>(1, vocabulary) * options.element_bytes;
+  return std::min(tokens, std::max(least_tokens, chunk_bytes / token_bytes));
 }
 
 int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t vocabulary = config.padded_vocabulary() / options.tensor_ranks;
-  const int64_t tokens = chunk_tokens(options.samples * config.sequence, vocabulary, options.element_bytes);
+  const int64_t tokens = chunk_tokens(options.samples * config.sequence, vocabulary, options);
   // The logits, and a copy of a piece of them in the order in which the weight gradient's product reads it; the head's
   // input after its norm, its gradient, and that of the norm's input.
   constexpr int64_t most_copied = 2016;

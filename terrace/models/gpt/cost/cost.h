@@ -51,7 +51,7 @@ int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& o
 int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options);
 
 // The tokens whose logits exist at a time, as in ops/vocabulary_loss, on a rank with so many rows of the vocabulary.
-int64_t chunk_tokens(int64_t tokens, int64_t vocabulary, int64_t element_bytes);
+int64_t chunk_tokens(int64_t tokens, int64_t vocabulary, const UnitTableOptions& options);
 
 // Bytes that each unit keeps from a backward that defers its weight gradients until they are computed; recompute does
 // not change them. See "Weight inputs" in docs/sharding.md.

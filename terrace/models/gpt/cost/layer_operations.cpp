@@ -53,7 +53,7 @@ void LayerOperations::embedding() {
 
 void LayerOperations::vocabulary_loss(int64_t vocabulary) {
   gather(operations.forward, operations.forward_collectives);
-  const int64_t rows = chunk_tokens(tokens_, vocabulary, options_.element_bytes);
+  const int64_t rows = chunk_tokens(tokens_, vocabulary, options_);
   in_pieces(rows, [&](int64_t size, int64_t count) { chunk_of_logits(size, vocabulary, count); });
   // The input's gradient is waited for at once, since all weight gradients are computed by then.
   sum(operations.input_gradient, operations.backward_collectives, Meanwhile::nothing);
