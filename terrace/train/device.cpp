@@ -3,6 +3,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -29,6 +30,11 @@ at::Device choose_device(const std::string& name, const comm::World& world) {
   return choose_device(name, world.rank() % world.ranks_per_node());
 }
 
+config::Config on_device(config::Config config, const at::Device& device) {
+  config.train.device = device.is_cuda() ? "cuda" : "cpu";
+  return config;
+}
+
 void bind_near(const at::Device& device) {
   if (!device.is_cuda() || !comm::made_with_nccl()) return;
   const std::string address = comm::gpu_bus_address(device.index());
@@ -41,6 +47,9 @@ at::Device take_device(const std::string& name, comm::World& world) {
   const at::Device device = choose_device(name, world);
   if (device.is_cuda()) {
     c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(device);
+    // Backward runs in this thread too. In a thread of autograd's own the operations of a first derivative would be
+    // numbered apart from those of forward, and gradients of second derivatives summed in an order that changes.
+    c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
     world.use_gpu(device.index());
   }
   return device;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "terrace/comm/comm.h"
+#include "terrace/config/config.h"
 
 namespace terrace::train {
 
@@ -15,6 +16,9 @@ namespace terrace::train {
 // is asked for and there is none.
 at::Device choose_device(const std::string& name, int64_t local_rank = 0);
 at::Device choose_device(const std::string& name, const comm::World& world);
+
+// The configuration with the device that was chosen for it: a plan, which knows no devices, counts memory by its name.
+config::Config on_device(config::Config config, const at::Device& device);
 
 // Lets this process run on the cores nearest to the GPU only, of those that it may use; does nothing for a CPU and
 // where there are none. To be called before the process has threads that compute.
