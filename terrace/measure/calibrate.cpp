@@ -6,7 +6,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -151,7 +153,10 @@ class Calibration {
     return value;
   }
 
+  // A GPU's clock is higher with equal numbers, whose products switch fewer of its gates.
   at::Tensor filled(int64_t rows, int64_t columns, at::ScalarType type) const {
+    const at::TensorOptions wide = at::TensorOptions().device(device_);
+    if (device_.is_cuda()) return at::randn({rows, columns}, wide).mul_(0.01).to(type);
     return at::full({rows, columns}, 0.01, at::TensorOptions().device(device_).dtype(type));
   }
 
@@ -172,14 +177,39 @@ class Calibration {
     next("operations without work");
     const at::Tensor x = filled(1, 16, at::kFloat).requires_grad_(true), gradient = filled(1, 16, at::kFloat);
     const ops::Weight scale = weight(16, at::kFloat), shift = weight(16, at::kFloat);
+    constexpr int norms = 16;
     const double both = seconds_of([&] {
-      ops::layer_norm(x, scale, shift, 1e-5).backward(gradient);
+      at::Tensor y = x;
+      for (int i = 0; i < (device_.is_cuda() ? norms : 1); ++i) y = ops::layer_norm(y, scale, shift, 1e-5);
+      y.backward(gradient);
       x.mutable_grad().reset();
     });
-    const double each = std::min(0.01, both / 2);
-    // On a GPU the host's launches take longer than these kernels.
-    if (device_.is_cuda()) device.launch_seconds = rounded(each);
-    device.kernel_seconds = rounded(device_.is_cuda() ? each / 2 : each);
+    if (!device_.is_cuda()) {
+      device.kernel_seconds = rounded(std::min(0.01, both / 2));
+      return;
+    }
+    // The host's launches take longer than these kernels: one in forward, and ten in backward of dx and of the sums
+    // for weight and bias, which are added to their gradients.
+    constexpr int kernels_of_norm = 11;
+    device.launch_seconds = rounded(both / (norms * kernels_of_norm));
+    device.kernel_seconds = rounded(seconds_of_waiting_kernel());
+  }
+
+  // The device's time for a kernel without work whose launch is no matter, since it waits behind long ones.
+  double seconds_of_waiting_kernel() {
+    constexpr int kernels = 400, products = 6;
+    const at::Tensor x = filled(8192, 8192, at::kBFloat16), product = at::empty_like(x),
+                     one = filled(1, 16, at::kFloat);
+    const at::NoGradGuard no_grad;
+    const auto multiply = [&] {
+      at::Tensor out = product;
+      for (int i = 0; i < products; ++i) at::mm_out(out, x, x);
+    };
+    const double alone = seconds_of(multiply), with_kernels = seconds_of([&] {
+                                                 multiply();
+                                                 for (int i = 0; i < kernels; ++i) one.add_(1.0);
+                                               });
+    return std::max(1e-7, (with_kernels - alone) / kernels);
   }
 
   // The operands of a layer's products.
