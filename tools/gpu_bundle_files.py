@@ -7,6 +7,8 @@ from typing import NamedTuple
 PACKAGE_LIST = pathlib.Path(__file__).resolve().parent / "gpu_packages.txt"
 # Folder of the libraries within the bundle.
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
+# What tools/gpu_check runs, by its place in the folder of the build.
+PROGRAMS = ["terrace", "test_ops", "test_optim", "tests/comm/mpi/mpi_ranks", "bench/bench_step_trainer"]
 
 
 class Package(NamedTuple):
@@ -34,18 +36,24 @@ def changed_files(bundle):
             yield name
 
 
-def program_environment(bundle, inherited):
-    """For programs of the bundle: the inherited variables, and where pkg-config, Open MPI and the loader find its files."""
+def joined(*folders):
+    """A search path of these folders, without the empty ones."""
+    return ":".join(str(folder) for folder in folders if str(folder))
+
+
+def program_environment(bundle, inherited, more_libraries=""):
+    """For programs of the bundle: the inherited variables, and where pkg-config, Open MPI and the loader find its files. The
+    loader looks into the folders of `more_libraries` next, and then into those that it was told before."""
     libraries = bundle / LIBRARIES
     return {
         **inherited,
         "PATH": f"{bundle / 'usr/bin'}:{inherited['PATH']}",
-        "LD_LIBRARY_PATH": str(libraries),
+        "LD_LIBRARY_PATH": joined(libraries, more_libraries, inherited.get("LD_LIBRARY_PATH", "")),
         "PKG_CONFIG_PATH": f"{libraries}/pkgconfig:{bundle}/usr/share/pkgconfig",
         "PKG_CONFIG_SYSROOT_DIR": str(bundle),
         "OPAL_PREFIX": f"{libraries}/openmpi", "OPAL_BINDIR": str(bundle / "usr/bin"), "OPAL_LIBDIR": f"{libraries}/openmpi/lib",
         "OPAL_DATADIR": str(bundle / "usr/share"), "OPAL_PKGDATADIR": str(bundle / "usr/share/openmpi"),
-        "PMIX_INSTALL_PREFIX": f"{libraries}/pmix2",
+        "PMIX_INSTALL_PREFIX": f"{libraries}/pmix2", "PMIX_LIBDIR": f"{libraries}/pmix2/lib",
         "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
         "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none", "OMP_NUM_THREADS": "1",
         # Without it Open MPI looks for ssh, although all ranks run on this machine.

@@ -2,7 +2,7 @@
 
     cmake --build BUILD --target bench_step_trainer
     python3 bench/gpu/compare.py [--workloads 124M,1B,3B] [--peers compile,eager] [--rounds 4] [--steps 5]
-                                 [--build FOLDER] [--output FILE.md] [--traces FOLDER] [--device cuda]
+                                 [--build FOLDER] [--output FILE.md] [--traces FOLDER] [--kernels 15] [--device cuda]
 
 One program after another has the GPU for itself. The table has the median of the rounds, of each of which the fastest step
 counts. MFU is 6 FLOPs a weight of the products and token, and the half of the square that causal attention needs, against
@@ -26,7 +26,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Dense bf16 FLOP/s as the makers state them, by a part of the GPU's name; the first that fits counts.
 PEAK_RATES = {"H100 PCIe": 756e12, "H100 NVL": 835e12, "H100": 989.4e12, "H200": 989.4e12, "B200": 2250e12,
               "A100": 312e12, "MI250X": 191.5e12, "MI300X": 1307e12}  # fmt: skip
-MOST_KERNELS = 15
 
 
 def gpu_name():
@@ -48,7 +47,8 @@ def participants(workload, options, folder):
     config = folder / f"{workload}.toml"
     config.write_text(shape.config(prefix, "bf16", folder / "run"))
     trainer = options.build.resolve() / "bench/bench_step_trainer"
-    yield Participant("terrace", [trainer, config, f"train.device={options.device}"])
+    libraries = {"LD_LIBRARY_PATH": options.library_path} if options.library_path else {}
+    yield Participant("terrace", [trainer, config, f"train.device={options.device}"], libraries)
     for peer in options.peers:
         command = [sys.executable, HERE / "gpu_peer.py", workload, peer, f"{prefix}.bin", options.device]
         yield Participant(peer, command, {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")})
@@ -94,18 +94,20 @@ def row(workload, runner, ours, peak):
 HEADINGS = ["model", "trainer", "tokens/s", "ms a step", "ours to it (quartiles)", "MFU", "GiB of the GPU", "first step s", "losses"]
 
 
-def kernel_rows(workload, runner, trace):
+def kernel_rows(workload, runner, trace, most):
     times = kernel_times(trace)
     whole = sum(milliseconds for _, milliseconds, _ in times)
     return [[workload, runner.name, name.replace("|", "\\|")[:100], f"{milliseconds:.2f}", f"{milliseconds / whole:.1%}", str(calls)]
-            for name, milliseconds, calls in times[:MOST_KERNELS]]  # fmt: skip
+            for name, milliseconds, calls in times[:most]]  # fmt: skip
 
 
 def read_arguments():
     parser = argument_parser(__doc__, ["124M", "1B", "3B"], ["compile", "eager"], rounds=4, steps=5)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/cuda", help="folder of the build with CUDA")
+    parser.add_argument("--library-path", help="LD_LIBRARY_PATH of our trainer, where it is not on the machine that built it")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--traces", type=pathlib.Path, help="keep the traces of one step of each in this folder")
+    parser.add_argument("--kernels", type=int, default=15, help="of the table of kernels, for each trainer")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for a start or a round")
     return parser.parse_args()
 
@@ -129,7 +131,7 @@ def main():
                 if runner.name == "terrace":
                     ours = runner
                 rows.append(row(workload, runner, ours, peak_rate(name)))
-                kernels += kernel_rows(workload, runner, trace)
+                kernels += kernel_rows(workload, runner, trace, options.kernels)
                 text = (f"{name or 'no GPU'}; {' '.join(sys.argv[1:])}\n\n{table(HEADINGS, rows)}\n"
                         + table(["model", "trainer", "kernel", "ms", "share", "calls"], kernels))  # fmt: skip
                 if options.output:
