@@ -100,6 +100,9 @@ struct Kernels {
   void (*swiglu)(const at::Tensor& x, const at::Tensor& y);
   void (*swiglu_backward)(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& dx);
 
+  // y = log(1 + e^x) - shift.
+  void (*softplus)(const at::Tensor& x, double shift, const at::Tensor& y);
+
   // Rotates the pairs (i, i + hd/2) of `in` by the angles of each position and writes `out`; both [B, T, G, R, hd] with
   // any strides but 1 in the last dimension. cosines, sines: [positions, hd/2] fp32. positions: [B, T] int64, undefined
   // for 0 .. T-1. direction -1 rotates back, which is the adjoint.

@@ -82,6 +82,7 @@ Kernels recorded(const Kernels& kernels) {
   table.norm_backward = Recorded<device, &Kernels::norm_backward, "terrace::norm_backward", 1>::call;
   table.swiglu = Recorded<device, &Kernels::swiglu, "terrace::swiglu", 1>::call;
   table.swiglu_backward = Recorded<device, &Kernels::swiglu_backward, "terrace::swiglu_backward", 1>::call;
+  table.softplus = Recorded<device, &Kernels::softplus, "terrace::softplus", 1>::call;
   table.copy_heads = Recorded<device, &Kernels::copy_heads, "terrace::copy_heads", 1>::call;
   table.rotate = Recorded<device, &Kernels::rotate, "terrace::rotate", 1>::call;
   table.dropout = Recorded<device, &Kernels::dropout, "terrace::dropout", 1>::call;

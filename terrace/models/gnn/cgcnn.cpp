@@ -1,7 +1,6 @@
 // Implements the layer of CGCNN.
-#include <ATen/ops/softplus.h>
-
 #include "terrace/models/gnn/conv_layer.h"
+#include "terrace/ops/softplus.h"
 
 namespace terrace::models::gnn {
 
@@ -12,7 +11,7 @@ CgcnnLayer::CgcnnLayer(const ModelConfig& config, LayerPlace, const nn::Build& b
 States CgcnnLayer::forward(const States& states, const Graphs& graphs, const Pass& pass) const {
   const at::Tensor& features = graphs.geometry.features;
   const at::Tensor gate = gate_.forward(states.scalars, features, graphs, pass).sigmoid();
-  const at::Tensor core = at::softplus(core_.forward(states.scalars, features, graphs, pass));
+  const at::Tensor core = ops::softplus(core_.forward(states.scalars, features, graphs, pass));
   return {.scalars = states.scalars.add(ops::segment_sum(gate.mul(core), graphs.receivers))};
 }
 

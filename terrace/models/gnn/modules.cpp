@@ -4,7 +4,6 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/silu.h>
-#include <ATen/ops/softplus.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -12,6 +11,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/ops/linear.h"
+#include "terrace/ops/softplus.h"
 #include "terrace/ops/trained_value.h"
 
 namespace terrace::models::gnn {
@@ -37,9 +37,9 @@ at::Tensor activated(const at::Tensor& x, Activation activation) {
     case Activation::gelu:
       return at::gelu(x);
     case Activation::softplus:
-      return at::softplus(x);
+      return ops::softplus(x);
     case Activation::shifted_softplus:
-      return at::softplus(x).sub(std::numbers::ln2);
+      return ops::softplus(x, std::numbers::ln2);
     case Activation::automatic:
       break;
   }

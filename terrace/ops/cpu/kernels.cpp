@@ -19,6 +19,7 @@ const Kernels& cpu_kernels() {
                                     .norm_backward = cpu::norm_backward,
                                     .swiglu = cpu::swiglu,
                                     .swiglu_backward = cpu::swiglu_backward,
+                                    .softplus = cpu::softplus,
                                     .rotate = cpu::rotate,
                                     .copy_heads = cpu::copy_heads,
                                     .dropout = cpu::dropout,

@@ -25,6 +25,7 @@ void norm(const NormShape& shape, const NormForward& t);
 void norm_backward(const NormShape& shape, const NormBackward& t);
 void swiglu(const at::Tensor& x, const at::Tensor& y);
 void swiglu_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& dx);
+void softplus(const at::Tensor& x, double shift, const at::Tensor& y);
 void rotate(const at::Tensor& in, const at::Tensor& out, const at::Tensor& cosines, const at::Tensor& sines,
             const at::Tensor& positions, int direction);
 void copy_heads(const at::Tensor& in, const at::Tensor& out);

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/softplus.h>
 #include <ATen/ops/sort.h>
 
 #include <optional>
@@ -176,6 +177,11 @@ void swiglu_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor
                          TorchStream(x.device()).get());
 }
 
+void softplus(const at::Tensor& x, double shift, const at::Tensor& y) {
+  const at::Tensor wide = x.to(computing_type(x.scalar_type()));
+  y.copy_(at::softplus(wide).sub_(shift));
+}
+
 HeadStrides head_strides(const at::Tensor& tensor) {
   return {tensor.stride(0), tensor.stride(1), tensor.stride(2), tensor.stride(3)};
 }
@@ -272,6 +278,7 @@ const Kernels& cuda_kernels() {
                                     .norm_backward = cuda::norm_backward,
                                     .swiglu = cuda::swiglu,
                                     .swiglu_backward = cuda::swiglu_backward,
+                                    .softplus = cuda::softplus,
                                     .rotate = cuda::rotate,
                                     .copy_heads = cuda::copy_heads,
                                     .dropout = cuda::dropout,
