@@ -113,6 +113,35 @@ TEST_F(FieldSamples, TensorsHaveTheNumbersOfTheDataset) {
   EXPECT_DOUBLE_EQ(source.moments_of_output(0).mean, t.moments->mean);
 }
 
+TEST_F(FieldSamples, TurnedSamplesHaveAllFieldsTurnedByTheSameColumns) {
+  const FieldsSource straight = this->source();
+  config_.turned = true;
+  const FieldsSource turned = this->source();
+  constexpr int64_t samples = 16, columns = 4;
+  const StepShare share{.samples = samples, .ranks = 1, .micro_batch = samples};
+  const MicroBatch before = straight.micro_batches(share, all_tensors).front();
+  const MicroBatch after = turned.micro_batches(share, all_tensors).front();
+  std::set<int64_t> turns;
+  for (int64_t sample = 0; sample < samples; ++sample) {
+    const int64_t turn = turned.turn_of(static_cast<uint64_t>(sample));
+    turns.insert(turn);
+    for (const auto& [name, tensor] : before.tensors) {
+      const std::vector<float> from = numbers_of(before, name), to = numbers_of(after, name);
+      if (tensor.sizes.size() != 4) {
+        EXPECT_EQ(from, to) << name;
+        continue;
+      }
+      const auto of_sample = std::ssize(from) / samples;
+      for (int64_t i = sample * of_sample; i < (sample + 1) * of_sample; ++i) {
+        const int64_t row = i / columns * columns, column = i % columns;
+        EXPECT_EQ(to[static_cast<size_t>(row + (column + turn) % columns)], from[static_cast<size_t>(i)]) << name;
+      }
+    }
+  }
+  EXPECT_THAT(turns, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(straight.turn_of(3), 0);
+}
+
 TEST_F(FieldSamples, TheClimatologyBeforeIsThatOfTheStart) {
   prepare_fields({folder_ / "in.nc"}, folder_ / "p", {{"climatology", {"daily"}}});
   const FieldsSource source = this->source();

@@ -49,6 +49,10 @@ std::vector<config::Key> fields_keys() {
                 "Time between the inputs. 0: the step of the data.");
   data.optional("constants", &D::constants, config::Texts{.may_be_empty = true}, OnResume::fixed,
                 "Fields of the dataset that do not change, such as the orography, as further inputs.");
+  data.feature(
+      "turned", &D::turned, config::Flag{}, OnResume::fixed,
+      "Turns the inputs and targets of each training sample about the poles by a number of columns that is drawn "
+      "for it. Right where no longitude differs from another: for planets without continents.");
   data.feature("held_out_split", &D::held_out_split, config::Word{{"validation", "test"}}, OnResume::may_change,
                "Part of the times on which the model is evaluated.");
   return list;

@@ -20,6 +20,7 @@ struct FieldsConfig {
   double input_step = 0;                      // seconds between them; 0: the step of the data
   std::vector<std::string> constants = {};    // fields of the dataset that do not change, as further inputs
   std::string held_out_split = "validation";  // the part of the times on which a model is evaluated
+  bool turned = false;                        // whether training samples are turned about the poles at random
   bool operator==(const FieldsConfig&) const = default;
 };
 

@@ -89,6 +89,20 @@ std::vector<std::string> problems_with_descriptions(const FieldsConfig& config, 
 // All times must be there and lie within the split.
 bool lies_in(const TimeSplit& split, int64_t time) { return time >= split.first_time && time < split.end_time; }
 
+// Turns the rows of each sample's fields [B, C, H, W] eastward by as many columns.
+void turn_fields(MicroBatch& batch, const std::vector<int64_t>& turns) {
+  for (auto& [name, tensor] : batch.tensors) {
+    if (tensor.sizes.size() != 4) continue;
+    const int64_t rows = tensor.sizes[1] * tensor.sizes[2], columns = tensor.sizes[3];
+    auto* values = reinterpret_cast<float*>(tensor.bytes.data());
+    for (const int64_t turn : turns) {
+      for (int64_t row = 0; row < rows; ++row, values += columns) {
+        std::rotate(values, values + columns - turn, values + columns);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> problems_with_fields(const FieldsConfig& config, const FieldsRequest& request,
@@ -129,7 +143,11 @@ std::vector<std::pair<std::string, std::string>> facts_of_fields(const FieldsCon
 }
 
 FieldsSource::FieldsSource(const FieldsConfig& config, const FieldsRequest& request, uint64_t seed)
-    : config_(config), request_(request), dataset_(config.fields), lead_key_(stream_key(seed, "leads of fields")) {
+    : config_(config),
+      request_(request),
+      dataset_(config.fields),
+      lead_key_(stream_key(seed, "leads of fields")),
+      turn_key_(stream_key(seed, "turns of fields")) {
   const FieldsDescription& all = description();
   const FieldsDescription statistics = read_fields_description(statistics_path(config));
   throw_problems(problems_with_descriptions(config, request, all, statistics), "problems with the fields");
@@ -194,6 +212,12 @@ FieldPair FieldsSource::training_pair(uint64_t sample) const {
   return {start, dataset_.time_after(start, leads_[draw])};
 }
 
+int64_t FieldsSource::turn_of(uint64_t sample) const {
+  if (!config_.turned) return 0;
+  const auto columns = static_cast<uint64_t>(description().longitudes.size());
+  return static_cast<int64_t>((uint64_t{philox_at(turn_key_, sample, 0)[0]} * columns) >> 32);
+}
+
 FieldPair FieldsSource::held_out_pair(uint64_t number) const { return held_out_.at(number); }
 uint64_t FieldsSource::held_out_pairs() const { return held_out_.size(); }
 
@@ -202,11 +226,14 @@ std::vector<MicroBatch> FieldsSource::micro_batches(const StepShare& share, cons
   for (std::vector<int64_t>& numbers : own_samples(share, nullptr)) {
     if (share.stop.stop_requested()) break;
     std::vector<FieldPair> pairs;
+    std::vector<int64_t> turns;
     for (int64_t& number : numbers) {
       number += static_cast<int64_t>(share.first_sample);
       pairs.push_back(training_pair(static_cast<uint64_t>(number)));
+      turns.push_back(turn_of(static_cast<uint64_t>(number)));
     }
     batches.push_back(batch(pairs, std::move(numbers), names));
+    if (config_.turned) turn_fields(batches.back(), turns);
   }
   return batches;
 }

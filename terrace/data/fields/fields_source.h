@@ -72,6 +72,8 @@ class FieldsSource : public Source {
 
   // A sample of the run, and one of the held-out split: all starts with the first lead, then with the second.
   FieldPair training_pair(uint64_t sample) const;
+  // Columns by which the fields of a sample of the run are turned eastward: 0 unless data.turned is true.
+  int64_t turn_of(uint64_t sample) const;
   FieldPair held_out_pair(uint64_t number) const;
   uint64_t held_out_pairs() const;
 
@@ -124,7 +126,7 @@ class FieldsSource : public Source {
   int64_t input_steps_ = 1;
   std::vector<int64_t> training_starts_;
   std::vector<FieldPair> held_out_;
-  PhiloxKey lead_key_;
+  PhiloxKey lead_key_, turn_key_;
   std::optional<Mixture> order_;  // of the training starts
 };
 
