@@ -3,7 +3,7 @@
     peer.py RESOLVED.toml SECONDS THREADS
 
 RESOLVED.toml is what a run of terrace keeps of its configuration. The network, its initial values, the loss, the batches and
-AdamW are those that the file describes: one patch embedding a variable, attention of one query to the variables at each place,
+AdamW are those that the file describes, in bf16 by autocast where the run was in bf16: one patch embedding a variable, attention of one query to the variables at each place,
 pre-norm blocks, and a head whose output is added to the damped anomaly. Modules are PyTorch's own, with fused attention and the
 fused AdamW. The learning rate falls as the time is used up, in place of the steps. The last line is a JSON object with
 the errors of the held-out split as terrace defines them (docs/weather.md), in deviations.
@@ -119,11 +119,24 @@ class Batches:
         self.fields = fields
         self.steps = round(data["leads"][0] / 3600) // fields.hours
         self.outputs = [model["variables"].index(name) for name in model["outputs"]]
+        self.turned = data.get("turned", False)
 
     def starts(self, split):
         """Of training samples both times lie in the part, of others the time that is predicted."""
         first, end = self.fields.splits[split]
         return torch.arange(first if split == "train" else max(0, first - self.steps), end - self.steps)
+
+    def training_batch(self, starts):
+        """As batch(), with each sample turned by columns of its own where data.turned is true."""
+        (inputs, anomaly, climatology), targets = self.batch(starts)
+        if not self.turned:
+            return (inputs, anomaly, climatology), targets
+        turns = torch.randint(inputs.shape[-1], (len(starts),)).tolist()
+
+        def turn(fields):
+            return torch.stack([field.roll(by, -1) for field, by in zip(fields, turns)])
+
+        return (turn(inputs), turn(anomaly), turn(climatology)), turn(targets)
 
     def batch(self, starts):
         fields, targets = self.fields, starts + self.steps
@@ -171,12 +184,14 @@ def main():
     while (elapsed := time.process_time() - began) < seconds:
         if len(order) < train["global_batch"]:
             order = torch.cat([order, starts[torch.randperm(len(starts))]])
-        inputs, targets = batches.batch(order[: train["global_batch"]])
+        inputs, targets = batches.training_batch(order[: train["global_batch"]])
         order = order[train["global_batch"] :]
         rate = optimizer["learning_rate"] * min(1, (step + 1) / optimizer["warmup_steps"]) * (1 + math.cos(math.pi * elapsed / seconds)) / 2
         for group in adamw.param_groups:
             group["lr"] = rate
-        squares = ((network(*inputs) - targets).square() * of_latitude).mean((2, 3))
+        with torch.autocast("cpu", torch.bfloat16, enabled=train["precision"] == "bf16"):
+            predicted = network(*inputs)
+        squares = ((predicted.float() - targets).square() * of_latitude).mean((2, 3))
         loss = (squares * weights).mean()
         adamw.zero_grad()
         loss.backward()
