@@ -18,6 +18,7 @@ import slurm  # noqa: E402
 from commands_test import SYSTEM_FAULTS, TERRACE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
 from forecast_test import PYTHON, WRITE_FIELDS  # noqa: E402
 
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 RANKS = 3
 MPIRUN = ["mpirun", "-n", str(RANKS), "--oversubscribe", "--bind-to", "none"]
 ENVIRONMENT = os.environ | {
@@ -97,6 +98,14 @@ class Ranks(CommandTest):
         self.assertEqual(self.expect(0, launched("The\nA step\n"), "2 ranks").stdout, expected)
         self.check_refused_once(launched("The\n\nA\n"), "standard input, line 2: the line is empty")
         self.check_refused_once(launched("The\n", ranks=RANKS), "3 ranks cannot divide the model")
+
+    def test_mpirun_verifies_layouts_whose_ranks_compute_parts_of_the_model(self):
+        for keys in (["tensor=2"], ["pipeline=2"], ["pipeline=2", "tensor=2", "schedule=zb-h1"]):
+            with self.subTest(keys):
+                settings = [word for key in keys for word in ("--set", f"layout.{key}")]
+                result = subprocess.run(["mpirun", "-n", "4", *MPIRUN[3:], TERRACE, "verify", CONFIGS / "tiny.toml", *settings],
+                                        cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)  # fmt: skip
+                self.assertTrue(self.expect(0, result).stdout.endswith("holds\n"), result.stdout)
 
     def test_a_mistake_in_the_configuration_is_reported_once(self):
         began = time.monotonic()

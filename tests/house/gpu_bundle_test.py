@@ -5,12 +5,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-from gpu_bundle_files import packages  # noqa: E402
+from gpu_bundle_files import LIBRARIES, PROGRAMS, changed_files, packages  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUNDLE = ROOT / "build/gpu_bundle"
@@ -56,6 +57,27 @@ class Bundle(unittest.TestCase):
             self.assertNotEqual(result.returncode, 0)
             self.assertIn("and not the pinned 000", result.stderr)
             self.assertFalse((tree / "build/gpu_bundle").exists())
+
+    def test_programs_are_packed_with_the_libraries_that_they_load_and_without_what_only_a_build_reads(self):
+        with tempfile.TemporaryDirectory() as name:
+            build, packed = pathlib.Path(name) / "build", pathlib.Path(name) / "programs.tar.gz"
+            refused = run(ROOT / "tools/gpu_bundle", "--programs", build, "--output", packed)
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertIn("has no terrace, test_ops", refused.stderr)
+            for program in PROGRAMS:
+                (build / program).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(shutil.which("ninja"), build / program)
+            made = run(ROOT / "tools/gpu_bundle", "--programs", build, "--output", packed)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            with tarfile.open(packed) as archive:
+                archive.extractall(f"{name}/there", filter="data")
+            there = pathlib.Path(name) / "there"
+            for program in PROGRAMS:
+                self.assertTrue(run(there / "programs" / program, "--version").stdout)
+            self.assertTrue((there / LIBRARIES / "libmpi.so.40").exists())
+            self.assertFalse((there / "usr/include").exists())
+            self.assertEqual(list(changed_files(there)), [])
+            self.assertLess(packed.stat().st_size, 60 * 2**20)
 
     def test_a_changed_bundle_is_refused(self):
         with tempfile.TemporaryDirectory() as name:
