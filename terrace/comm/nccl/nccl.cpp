@@ -49,10 +49,10 @@ ncclDataType_t type_of(Type type) {
   TERRACE_CHECK(false, "type {}", static_cast<int>(type));
 }
 
-// A CUDA event, recorded on a stream at construction.
+// A CUDA event, recorded on a stream of a GPU at construction.
 class Event {
  public:
-  explicit Event(cudaStream_t stream) {
+  Event(int gpu, cudaStream_t stream) : gpu_(gpu) {
     check_gpu(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     check_gpu(cudaEventRecord(event_, stream), "cudaEventRecord");
   }
@@ -60,15 +60,22 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
+  // Called by threads that have not chosen a GPU: on any other than the event's the query would open a context.
   bool reached() const {
+    check_gpu(cudaSetDevice(gpu_), "cudaSetDevice");
     const cudaError_t state = cudaEventQuery(event_);
-    if (state == cudaErrorNotReady) return false;
+    if (state == cudaErrorNotReady) {
+      // HIP keeps it as the last error, which the next launch of this thread would take for its own.
+      static_cast<void>(cudaGetLastError());
+      return false;
+    }
     check_gpu(state, "cudaEventQuery");
     return true;
   }
   void hold(cudaStream_t stream) const { check_gpu(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent"); }
 
  private:
+  int gpu_;
   cudaEvent_t event_ = nullptr;
 };
 
@@ -386,7 +393,7 @@ template <typename State>
 class StartedCall final : public NcclCall {
  public:
   StartedCall(std::shared_ptr<State> state, const CommunicatorStream& used)
-      : state_(std::move(state)), used_(used), end_(used.stream) {}
+      : state_(std::move(state)), used_(used), end_(state_->gpu, used.stream) {}
 
   bool done() override {
     state_->throw_if_aborted();
@@ -480,7 +487,7 @@ std::shared_ptr<NcclCall> NcclChannel::start(const Call& call) {
   state_->throw_if_aborted();
   check_gpu(cudaSetDevice(state_->gpu), "cudaSetDevice");
   const CommunicatorStream& used = state_->communicator_for(call);
-  Event(default_stream).hold(used.stream);
+  Event(state_->gpu, default_stream).hold(used.stream);
   if (call.count > 0) state_->enqueue(call, used);
   state_->wait_until_enqueued(used);
   return std::make_shared<StartedCall<State>>(state_, used);

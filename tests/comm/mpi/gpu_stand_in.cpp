@@ -68,7 +68,23 @@ namespace {
 
 constexpr int most_members = 4;
 
-thread_local int device = 0;
+thread_local int device = -1;  // -1: this thread has chosen none
+thread_local cudaError_t last_error = cudaSuccess;
+
+// What is right with one GPU and wrong with several: where a thread has chosen none, its calls go to number 0, on which
+// they open a context.
+void expect_chosen_device(const char* call) {
+  if (device >= 0) return;
+  std::fprintf(stderr, "a thread that has chosen no GPU calls %s\n", call);
+  std::abort();
+}
+
+// As the launch of a kernel does, which takes the last error of its thread for its own.
+void expect_no_last_error() {
+  if (last_error == cudaSuccess) return;
+  std::fprintf(stderr, "a launch finds the error of an earlier call\n");
+  std::abort();
+}
 
 // As under a launcher that shows each rank only some of the machine's GPUs: the variable says where they begin.
 int bus_of(int number) {
@@ -248,6 +264,7 @@ namespace terrace::comm {
 
 void sum_on_gpu(Type type, const void* terms, int64_t num_terms, int64_t count, void* to, cudaStream_t stream) {
   if (count == 0) return;
+  expect_no_last_error();
   stream->add([=] {
     std::vector<const void*> from;
     for (int64_t i = 0; i < num_terms; ++i) from.push_back(static_cast<const char*>(terms) + i * count * size_of(type));
@@ -268,9 +285,12 @@ cudaError_t cudaDeviceGetPCIBusId(char* address, int length, int number) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return stream == nullptr ? cudaSuccess : cudaErrorInvalidValue;
 }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 const char* cudaGetErrorString(cudaError_t) { return "an error of the stand-in"; }
-cudaError_t cudaMalloc(void** memory, size_t bytes) { return *memory = new char[bytes], cudaSuccess; }
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  expect_chosen_device("cudaMalloc");
+  return *memory = new char[bytes], cudaSuccess;
+}
 cudaError_t cudaFree(void* memory) { return delete[] static_cast<char*>(memory), cudaSuccess; }
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void*) {
   attributes->type = cudaMemoryTypeDevice;
@@ -280,23 +300,31 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return *stream = new CUstream_st, cudaSuccess; }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  expect_chosen_device("cudaStreamCreateWithFlags");
+  return *stream = new CUstream_st, cudaSuccess;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   stream->add({});
   stream->thread.join();
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return *event = new CUevent_st, cudaSuccess; }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  expect_chosen_device("cudaEventCreateWithFlags");
+  return *event = new CUevent_st, cudaSuccess;
+}
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (stream == nullptr) return event->promise->set_value(), cudaSuccess;
   stream->add([promise = event->promise] { promise->set_value(); });
   return cudaSuccess;
 }
+// Like HIP's, it keeps what is no error as the last one.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return event->reached.wait_for(std::chrono::seconds(0)) == std::future_status::ready ? cudaSuccess
-                                                                                       : cudaErrorNotReady;
+  expect_chosen_device("cudaEventQuery");
+  if (event->reached.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return cudaSuccess;
+  return last_error = cudaErrorNotReady;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (stream == nullptr) return event->reached.wait(), cudaSuccess;
