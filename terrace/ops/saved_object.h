@@ -3,7 +3,6 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <string>
 #include <utility>
 
 namespace terrace::ops {
@@ -15,12 +14,12 @@ struct SavedObject : torch::CustomClassHolder {
 };
 
 template <typename T>
-void save_object(torch::autograd::AutogradContext* context, const std::string& name, T object) {
+void save_object(torch::autograd::AutogradContext* context, const char* name, T object) {
   context->saved_data[name] = at::IValue::make_capsule(c10::make_intrusive<SavedObject<T>>(std::move(object)));
 }
 
 template <typename T>
-const T& saved_object(torch::autograd::AutogradContext* context, const std::string& name) {
+const T& saved_object(torch::autograd::AutogradContext* context, const char* name) {
   // The context holds a reference, which keeps the object alive.
   return static_cast<SavedObject<T>*>(context->saved_data.at(name).toCapsule().get())->object;
 }
