@@ -17,6 +17,7 @@
 #include "gpu_runtime.h"
 #include "terrace/base/error.h"
 #include "terrace/comm/doubling.h"
+#include "terrace/comm/nccl/event.h"
 #include "terrace/comm/nccl/sum.h"
 
 namespace terrace::comm {
@@ -24,10 +25,6 @@ namespace {
 
 constexpr cudaStream_t default_stream = nullptr;
 constexpr int64_t terms_bytes = int64_t{32} << 20;  // memory for the terms that are added at once
-
-void check_gpu(cudaError_t error, const char* call) {
-  if (error != cudaSuccess) throw CommError(fmt::format("{} failed: {}", call, cudaGetErrorString(error)));
-}
 
 ncclDataType_t type_of(Type type) {
   switch (type) {
@@ -48,36 +45,6 @@ ncclDataType_t type_of(Type type) {
   }
   TERRACE_CHECK(false, "type {}", static_cast<int>(type));
 }
-
-// A CUDA event, recorded on a stream of a GPU at construction.
-class Event {
- public:
-  Event(int gpu, cudaStream_t stream) : gpu_(gpu) {
-    check_gpu(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-    check_gpu(cudaEventRecord(event_, stream), "cudaEventRecord");
-  }
-  ~Event() { static_cast<void>(cudaEventDestroy(event_)); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  // Called by threads that have not chosen a GPU: on any other than the event's the query would open a context.
-  bool reached() const {
-    check_gpu(cudaSetDevice(gpu_), "cudaSetDevice");
-    const cudaError_t state = cudaEventQuery(event_);
-    if (state == cudaErrorNotReady) {
-      // HIP keeps it as the last error, which the next launch of this thread would take for its own.
-      static_cast<void>(cudaGetLastError());
-      return false;
-    }
-    check_gpu(state, "cudaEventQuery");
-    return true;
-  }
-  void hold(cudaStream_t stream) const { check_gpu(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent"); }
-
- private:
-  int gpu_;
-  cudaEvent_t event_ = nullptr;
-};
 
 // A communicator and the stream on which its calls run one after another.
 struct CommunicatorStream {
