@@ -2,8 +2,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
-#include <cmath>
-
 #include "terrace/ops/cpu/kernels.h"
 #include "terrace/ops/cpu/lane_vectors.h"
 #include "terrace/ops/element_type.h"
