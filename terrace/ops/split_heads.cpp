@@ -36,15 +36,16 @@ at::Tensor grouped_like(const at::Tensor& heads, const at::Tensor& view) {
   return heads.transpose(1, 2).unflatten(2, {view.size(2), view.size(3)});
 }
 
+// Its heads' elements lie together, as the kernels need it.
+at::Tensor with_dense_heads(const at::Tensor& in) { return in.stride(-1) == 1 ? in : in.contiguous(); }
+
 void rotate(const at::Tensor& in, const at::Tensor& out, const SplitArguments& arguments, int direction) {
   kernels(in.device())
-      .rotate(in.stride(-1) == 1 ? in : in.contiguous(), out, arguments.table.cosines, arguments.table.sines,
-              arguments.positions, direction);
+      .rotate(with_dense_heads(in), out, arguments.table.cosines, arguments.table.sines, arguments.positions,
+              direction);
 }
 
-void copy(const at::Tensor& in, const at::Tensor& out) {
-  kernels(in.device()).copy_heads(in.stride(-1) == 1 ? in : in.contiguous(), out);
-}
+void copy(const at::Tensor& in, const at::Tensor& out) { kernels(in.device()).copy_heads(with_dense_heads(in), out); }
 
 at::Tensor rotated(const at::Tensor& view, const SplitArguments& arguments) {
   at::Tensor out = at::empty(view.sizes(), view.options());

@@ -1,8 +1,6 @@
 // Adds to gradient buffers, whose type may differ from the type of the terms. Each sum is computed by one thread in the
 // order of the CPU kernels, so both devices give the same bits. No addition is atomic.
 
-#include <type_traits>
-
 #include "terrace/ops/cuda/gpu_kernels.h"
 #include "terrace/ops/cuda/launch.cuh"
 
@@ -110,15 +108,11 @@ void launch_add_column_sums(GpuArray into, GpuArray from, GpuArray totals, int64
   const int64_t blocks = row_blocks(rows);
   for_gpu_types(into.type, from.type, [&]<typename G, typename T>(G, T) {
     using A = Wider<G, T>;
-    const auto sum = [&]<int size>(std::integral_constant<int, size>) {
+    const bool packed = are_packs<whole_pack<T>>(columns, elements<const T>(from));
+    with_pack_size<T>(packed, [&]<int size>(std::integral_constant<int, size>) {
       launch(sum_row_blocks<T, A, size>, dim3(static_cast<unsigned>(blocks), pieces(columns, column_threads * size)),
              column_threads, stream, elements<const T>(from), elements<A>(totals), rows, columns);
-    };
-    if (are_packs<whole_pack<T>>(columns, elements<const T>(from))) {
-      sum(std::integral_constant<int, whole_pack<T>>());
-    } else {
-      sum(std::integral_constant<int, 1>());
-    }
+    });
     launch(add_totals<G, A>, pieces(columns, warp_threads), total_threads, stream, elements<G>(into),
            elements<const A>(totals), blocks, columns);
   });

@@ -1,7 +1,6 @@
 // Computes the cross-entropy of rows of logits, which the gradient overwrites; one thread block per row.
 
 #include <limits>
-#include <type_traits>
 
 #include "terrace/ops/cuda/gpu_kernels.h"
 #include "terrace/ops/cuda/launch.cuh"
@@ -93,15 +92,11 @@ __global__ void __launch_bounds__(row_threads)
 
 void launch_cross_entropy(const CrossEntropyRows& rows, double gradient_scale, void* stream) {
   for_gpu_type(rows.logits.type, [&]<typename T>(T) {
-    const auto compute = [&]<int size>(std::integral_constant<int, size>) {
+    const bool packed = are_packs<whole_pack<T>>(rows.columns, elements<const T>(rows.logits));
+    with_pack_size<T>(packed, [&]<int size>(std::integral_constant<int, size>) {
       launch(cross_entropy_row<T, size>, static_cast<unsigned>(rows.rows), row_threads, stream,
              elements<T>(rows.logits), rows.targets, rows.losses, rows.vocabulary, rows.columns, gradient_scale);
-    };
-    if (are_packs<whole_pack<T>>(rows.columns, elements<const T>(rows.logits))) {
-      compute(std::integral_constant<int, whole_pack<T>>());
-    } else {
-      compute(std::integral_constant<int, 1>());
-    }
+    });
   });
 }
 

@@ -1,6 +1,4 @@
-// Computes SwiGLU, rotary positions and dropout; one thread computes each output.
-
-#include <type_traits>
+// Computes SwiGLU, rotary positions and dropout, where one thread computes each output, and copies heads.
 
 #include "terrace/ops/cuda/gpu_kernels.h"
 #include "terrace/ops/cuda/launch.cuh"
@@ -128,22 +126,17 @@ void launch_copy_heads(const HeadSizes& sizes, int64_t samples, GpuArray in, Hea
                        HeadStrides to, void* stream) {
   for_gpu_type(in.type, [&]<typename T>(T) {
     const auto *source = elements<const T>(in), *target = elements<const T>(out);
-    const auto copy = [&]<int size>(std::integral_constant<int, size>) {
-      launch(copy_heads_of_token<T, size>, static_cast<unsigned>(samples * sizes.length),
-             threads_for(sizes.groups * sizes.heads * (sizes.columns / size)), stream, sizes, source, elements<T>(out),
-             from, to);
-    };
     bool packs = are_packs<whole_pack<T>>(sizes.columns, source, target);
     for (const HeadStrides& strides : {from, to}) {
       for (const int64_t stride : {strides.sample, strides.token, strides.group, strides.head}) {
         packs = packs && stride % whole_pack<T> == 0;
       }
     }
-    if (packs) {
-      copy(std::integral_constant<int, whole_pack<T>>());
-    } else {
-      copy(std::integral_constant<int, 1>());
-    }
+    with_pack_size<T>(packs, [&]<int size>(std::integral_constant<int, size>) {
+      launch(copy_heads_of_token<T, size>, static_cast<unsigned>(samples * sizes.length),
+             threads_for(sizes.groups * sizes.heads * (sizes.columns / size)), stream, sizes, source, elements<T>(out),
+             from, to);
+    });
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "gpu_launch.cuh"
 #include "terrace/base/gpu/gpu_float.cuh"
@@ -23,6 +24,17 @@ T* elements(GpuArray array) {
 }
 
 constexpr int64_t warp_threads = 32;
+
+// Calls body(std::integral_constant of the elements that a thread takes at a time): a pack's where the data are whole
+// packs, else 1.
+template <typename T, typename Body>
+void with_pack_size(bool whole_packs, const Body& body) {
+  if (whole_packs) {
+    body(std::integral_constant<int, whole_pack<T>>());
+  } else {
+    body(std::integral_constant<int, 1>());
+  }
+}
 
 inline unsigned pieces(int64_t n, int64_t size) { return static_cast<unsigned>((n + size - 1) / size); }
 

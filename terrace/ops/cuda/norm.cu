@@ -267,16 +267,11 @@ void launch_norm_backward(const NormBackwardRows& norm, void* stream) {
       launch(norm_backward_row<T>, rows, row_threads, stream, p, norm.columns);
     }
     if (norm.weight_sums.data == nullptr && norm.bias_sums.data == nullptr) return;
-    const auto sum = [&]<int size>(std::integral_constant<int, size>) {
+    with_pack_size<T>(packed, [&]<int size>(std::integral_constant<int, size>) {
       const dim3 blocks(static_cast<unsigned>(row_blocks(norm.rows)), pieces(norm.columns, column_threads * size));
       launch(norm_parameter_sums<T, size>, blocks, column_threads, stream, p, elements<A>(norm.weight_sums),
              elements<A>(norm.bias_sums), norm.rows, norm.columns);
-    };
-    if (packed) {
-      sum(std::integral_constant<int, whole_pack<T>>());
-    } else {
-      sum(std::integral_constant<int, 1>());
-    }
+    });
   });
 }
 
