@@ -1,5 +1,6 @@
 // Compares the operations of the unit table with those that are recorded while a step is trained: FLOPs and bytes of
 // products, attention and kernels, calls and bytes between tensor ranks.
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,9 +10,11 @@
 #include <set>
 #include <string_view>
 
+#include "terrace/models/gpt/cost/cost.h"
 #include "terrace/observe/operation_table.h"
 #include "terrace/ops/attention_kernels.h"
 #include "terrace/ops/products.h"
+#include "terrace/ops/vocabulary_loss.h"
 #include "terrace/profile/operation_recorder.h"
 #include "terrace/profile/record.h"
 #include "tests/parallel/count.h"
@@ -273,6 +276,19 @@ TEST_F(RecordedOperations, CollectivesEqualTheUnitTable) {
     }
     for (const Count& sent : recorded.sent) EXPECT_EQ(sent, expected);
   });
+}
+
+// The number is stated twice, since a plan reads nothing of torch.
+TEST(PlannedLoss, HasTheChunksOfTheLossOnBothDevices) {
+  for (const bool on_gpu : {false, true}) {
+    for (const int64_t vocabulary : {300, 50'304}) {
+      const at::Tensor weight = at::empty({vocabulary, 1}, at::kBFloat16);
+      for (const int64_t tokens : {1'000, 100'000'000}) {
+        EXPECT_EQ(models::gpt::chunk_tokens(tokens, vocabulary, {.element_bytes = 2, .on_gpu = on_gpu}),
+                  ops::tokens_per_chunk(tokens, weight, ops::loss_chunk_bytes(on_gpu)));
+      }
+    }
+  }
 }
 
 }  // namespace
