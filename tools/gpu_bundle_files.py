@@ -43,7 +43,7 @@ def joined(*folders):
 
 def program_environment(bundle, inherited, more_libraries=""):
     """For programs of the bundle: the inherited variables, and where pkg-config, Open MPI and the loader find its files. The
-    loader looks into the folders of `more_libraries` next, and then into those that it was told before."""
+    loader looks into the folders of `more_libraries` next, and then into those of the inherited LD_LIBRARY_PATH."""
     libraries = bundle / LIBRARIES
     return {
         **inherited,
