@@ -1,8 +1,8 @@
 """Runs steps of a peer's network; takes the same commands as bench/step/trainer.cpp.
 
-    peer.py WORKLOAD PEER eager|compile installed|tuned MOLECULES.xyz
+    peer.py WORKLOAD PEER eager|compile|ddp installed|tuned MOLECULES.xyz
 
-WORKLOAD is what Workload.spec() writes. The batches are made before, neighbours included, and lie in memory. AdamW is the
+WORKLOAD is what Workload.spec() writes; ddp are two processes, each with every other graph of a step. The batches are made before, neighbours included, and lie in memory. AdamW is the
 fused one. Forces are the derivative of the energy, with a graph of their own.
 """
 import os
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
-sys.path[1:1] = [str(BENCH / "step")]
+sys.path[1:1] = [str(BENCH / "step"), str(BENCH / "layouts")]
 from graph_workloads import BATCH, CLIP, LEARNING_RATE, RADIUS, WEIGHT_DECAY, Workload  # noqa: E402
 from networks import network_of  # noqa: E402
 from serve import serve  # noqa: E402
@@ -73,15 +73,24 @@ def main():
     spec, peer, how, _, path = sys.argv[1:]
     import ase.io
 
-    workload = Workload.of(spec)
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    workload, other, rank, ranks = Workload.of(spec), None, 0, 1
+    if how == "ddp":
+        import torch.distributed as dist
+        from two_processes import RANKS, lines, start_other
+
+        other, ranks = start_other(), RANKS
+        dist.init_process_group("gloo")
+        rank = dist.get_rank()
+    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // ranks))
     torch.manual_seed(1)
     molecules = ase.io.read(path, ":")
-    batches = [batch_of(molecules[first:first + BATCH], workload) for first in range(0, len(molecules), BATCH)]
+    batches = [batch_of(molecules[first + rank:first + BATCH:ranks], workload) for first in range(0, len(molecules), BATCH)]
     degrees = torch.bincount(torch.cat([torch.bincount(batch.receivers, minlength=len(batch.species)) for batch in batches]))
     model = network_of(workload, peer, RADIUS, degrees)
     if how == "compile":
         model = torch.compile(model, dynamic=True)
+    if how == "ddp":
+        model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, fused=True)
     number = 0
 
@@ -95,7 +104,14 @@ def main():
         optimizer.step()
         return loss.item()
 
-    serve(step)
+    if how != "ddp":
+        serve(step)
+        return
+    serve(step, lines(other), prints=other is not None)
+    sys.stdout.flush()
+    if other:
+        other.wait()
+    os._exit(0)  # Gloo may hang when it is taken down
 
 
 if __name__ == "__main__":
