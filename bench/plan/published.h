@@ -31,7 +31,10 @@ struct PublishedRun {
   config::Sharding sharding = config::Sharding::ddp;
   bool is_llama = false;  // RMSNorm, SwiGLU of Llama's width, rotary positions, no biases, a head of its own
   bool is_forge = false;  // rotary positions, a head of its own, gradients of 16 bits (bench/plan/data/README.md)
-  bool fused_attention = false;
+  int64_t ffn_width = 0, kv_heads = 0;  // 0: as usual
+  int64_t shard_group = 0;              // ranks that share a copy, with hybrid sharding
+  std::string machine = {}, software = {};
+  std::string missing = {};  // why the run cannot be predicted; "" where it can
 };
 
 inline std::vector<std::string> cells_of(const std::string& line) {
@@ -83,20 +86,37 @@ inline std::vector<PublishedRun> read_vtrain(const std::filesystem::path& path) 
   return runs;
 }
 
-// Runs on MI250X whose layout is published, of Frontier and LUMI; each row has its provenance. "320 (effective)" counts
-// as 320. A time that is not published follows from the tokens per second of a die.
+// The program of a row, and the machine with the libraries of its time.
+inline void choose_program(const Row& row, PublishedRun& run) {
+  const std::string& id = row.at("id");
+  run.machine = id.starts_with("LUMI") ? "lumi" : "frontier-early-2023";
+  run.software = "megatron-deepspeed";
+  if (id.starts_with("FORGE")) run.software = "gpt-neox";
+  if (id.starts_with("TT-")) run.software = "torchtitan";
+  if (id.starts_with("FA-")) run.software = "deepspeed-zero3";  // accelerate's FSDP, which divides and overlaps alike
+  // Of 2024, and the study's own figures, which are later than its logs.
+  if (id.starts_with("TT-") || id.starts_with("FA-") || id.ends_with("-paper")) run.machine = "frontier";
+}
+
+// Runs on MI250X, of Frontier and LUMI; each row has its provenance. "320 (effective)" counts as 320, and what is
+// called unconfirmed as it stands. A time that is not published follows from the tokens per second of a die.
 inline std::vector<PublishedRun> read_mi250x(const std::filesystem::path& path) {
   std::vector<PublishedRun> runs;
   for (const Row& row : rows_of(path)) {
-    const auto whole = [&](const char* heading) { return std::stoll(row.at(heading)); };
-    const auto is_known = [&](const char* heading) {
-      return !row.at(heading).empty() && row.at(heading).find("unconfirmed") == std::string::npos;
-    };
-    if (!is_known("tp") || !is_known("pp") || !is_known("mbs") || !is_known("gbs_seqs")) continue;
-    if (row.at("model").find("Llama3") != std::string::npos) continue;  // other programs than Megatron's and its heirs
     PublishedRun& run = runs.emplace_back();
     run.name = row.at("id");
     run.model = row.at("system");
+    choose_program(row, run);
+    for (const auto& [heading, word] : {std::pair{"n_gcd", "dies"},
+                                        {"tp", "tensor"},
+                                        {"pp", "pipeline"},
+                                        {"mbs", "micro-batch"},
+                                        {"gbs_seqs", "batch"}}) {
+      if (!row.at(heading).empty()) continue;
+      run.missing += (run.missing.empty() ? "not published: " : ", ") + std::string(word);
+    }
+    if (!run.missing.empty()) continue;
+    const auto whole = [&](const char* heading) { return std::stoll(row.at(heading)); };
     run.devices = whole("n_gcd");
     run.global_batch = whole("gbs_seqs");
     run.micro_batch = whole("mbs");
@@ -106,15 +126,30 @@ inline std::vector<PublishedRun> read_mi250x(const std::filesystem::path& path) 
     run.sequence = whole("seq");
     run.tensor = whole("tp");
     run.pipeline = whole("pp");
-    run.data = whole("dp");
+    run.data = run.devices / run.tensor / run.pipeline;
+    if (run.global_batch % run.data != 0) {
+      run.missing = "unconfirmed: " + std::to_string(run.global_batch) + " sequences on " + std::to_string(run.data) +
+                    " data-parallel ranks";
+      continue;
+    }
     const std::string vocabulary = row.at("vocab");
     run.vocabulary = std::stoll(vocabulary.substr(vocabulary.front() == '~' ? 1 : 0));
     run.precision = row.at("precision") == "bf16" ? config::Precision::bf16 : config::Precision::fp16;
-    run.recompute = row.at("recompute") == "full" ? config::Recompute::full : config::Recompute::none;
+    run.recompute = row.at("recompute") == "full"           ? config::Recompute::full
+                    : row.at("recompute") == "selective-op" ? config::Recompute::selective
+                                                            : config::Recompute::none;
     run.sharding = config::Sharding::zero1;
+    if (row.at("zero") == "3") run.sharding = config::Sharding::zero3;
+    if (row.at("zero") == "HSDP") {
+      run.sharding = config::Sharding::hybrid;
+      run.shard_group = whole("dp");  // "32 shard x 20 repl"
+    }
     run.is_llama = row.at("model").starts_with("Llama");
+    if (row.at("model").starts_with("Llama3")) {
+      run.ffn_width = 14336;
+      run.kv_heads = 8;
+    }
     run.is_forge = row.at("model").starts_with("FORGE");
-    run.fused_attention = row.at("flash") != "no";
     const double tokens = static_cast<double>(run.global_batch * run.sequence);
     run.seconds = !row.at("sec_per_iter").empty() && row.at("sec_per_iter").front() != '~'
                       ? std::stod(row.at("sec_per_iter"))
@@ -134,7 +169,8 @@ inline config::Config config_of(const PublishedRun& run) {
   model.vocabulary = run.vocabulary;
   model.vocabulary_multiple = 128 * run.tensor;
   if (run.is_llama) {
-    model.ffn_width = (8 * run.width / 3 + 255) / 256 * 256;
+    model.ffn_width = run.ffn_width > 0 ? run.ffn_width : (8 * run.width / 3 + 255) / 256 * 256;
+    if (run.kv_heads > 0) model.kv_heads = run.kv_heads;
     model.activation = models::gpt::Activation::swiglu;
     model.norm = models::gpt::Norm::rmsnorm;
     model.positions = models::gpt::Positions::rotary;
@@ -155,6 +191,7 @@ inline config::Config config_of(const PublishedRun& run) {
   config.layout.tensor = run.tensor;
   config.layout.pipeline = run.pipeline;
   config.layout.sharding = run.sharding;
+  if (run.shard_group > 0) config.layout.shard_group = run.shard_group;
   return config;
 }
 

@@ -103,6 +103,7 @@ void tier_keys(Table& table) {
   table.required("name", &Tier::name, names, "\"node\"");
   table.required("devices", &Tier::devices, Whole{1, config::most_ranks}, "8");
   table.required("link_bandwidth", &Tier::link_bandwidth, link_bandwidth, "\"25 GB/s\"");
+  table.optional("multi_node_bandwidth", &Tier::multi_node_bandwidth, link_bandwidth);
   table.optional("devices_per_link", &Tier::devices_per_link, config::positive);
   table.required("latency", &Tier::latency_seconds, latency, "\"5 us\"");
   table.optional("exchange", &Tier::exchange, config::Choice<Exchange>{});
@@ -174,6 +175,15 @@ double Device::attention_rate(Precision precision) const {
 double Device::pass_bandwidth(Precision precision) const {
   const ComputeRate& own = rate(precision);
   return own.passes > 0 ? own.passes : memory_bandwidth;
+}
+
+Machine for_job(const Machine& machine, int64_t devices) {
+  Machine job = machine;
+  if (devices <= machine.devices_of("node")) return job;
+  for (Tier& tier : job.tiers) {
+    if (tier.multi_node_bandwidth > 0) tier.link_bandwidth = tier.multi_node_bandwidth;
+  }
+  return job;
 }
 
 int64_t Machine::devices_of(std::string_view tier) const {

@@ -60,9 +60,10 @@ enum class Exchange { ring, direct };
 
 // Devices that a kind of link connects: those of a pair, of a node, of the whole machine.
 struct Tier {
-  std::string name;           // "pair", "node", "network"
-  int64_t devices = 1;        // of one unit of this tier; a multiple of the tier inside it
-  double link_bandwidth = 0;  // bytes/s that one link carries in one direction, as collectives reach it
+  std::string name;                 // "pair", "node", "network"
+  int64_t devices = 1;              // of one unit of this tier; a multiple of the tier inside it
+  double link_bandwidth = 0;        // bytes/s that one link carries in one direction, as collectives reach it
+  double multi_node_bandwidth = 0;  // the same in jobs of several nodes; 0: as much
   double devices_per_link =
       1;  // devices inside that share one link out of the unit of the tier inside; 0.5: each has two
   double latency_seconds = 0;          // of one step of a collective between neighbours, with the software's share
@@ -98,6 +99,10 @@ struct Machine {
            storage == other.storage && node_failure_hours == other.node_failure_hours;
   }
 };
+
+// The machine as a job on so many devices finds it: with multi_node_bandwidth in place of link_bandwidth if the job has
+// several nodes.
+Machine for_job(const Machine& machine, int64_t devices);
 
 // What keeps a run of this precision from being predicted: "has no [device.fp32]; add it, or set train.precision to
 // bf16"; "" if the machine has the rates.

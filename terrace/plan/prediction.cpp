@@ -119,8 +119,9 @@ void check_target(const config::Config& config, const Target& target) {
 }
 
 PlannedRun on_target(PlannedRun run, const Target& target) {
-  run.take_route(target.software.two_hop_routes ? chosen_route(run, target.machine) : config::Routing::flat);
-  run.config.layout.rails_gather = chosen_rails_gather(run, target.machine);
+  const machine::Machine machine = machine::for_job(target.machine, target.devices);
+  run.take_route(target.software.two_hop_routes ? chosen_route(run, machine) : config::Routing::flat);
+  run.config.layout.rails_gather = chosen_rails_gather(run, machine);
   return run;
 }
 

@@ -71,10 +71,10 @@ schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::I
 
 StepCosts::StepCosts(const PlannedRun& run, const machine::Machine& machine, const machine::Software& software)
     : run_(run),
-      machine_(machine),
+      machine_(machine::for_job(machine, run.mesh.size())),
       software_(software),
       algorithms_{Algorithm::ring, Algorithm::tree},
-      tensor_(place_of(run.mesh.group(0, "tensor"), machine, run.mesh.size())) {
+      tensor_(place_of(run.mesh.group(0, "tensor"), machine_, run.mesh.size())) {
   time_segments();
   time_movements();
   time_sends();

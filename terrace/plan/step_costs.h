@@ -64,7 +64,7 @@ class StepCosts {
   double pass_seconds(const schedule::StepInstruction& instruction, double element_bytes) const;
 
   const PlannedRun& run_;
-  const machine::Machine& machine_;
+  const machine::Machine machine_;  // for_job() of the run's ranks
   const machine::Software& software_;
   std::vector<Algorithm> algorithms_;
   GroupPlace tensor_;

@@ -16,7 +16,8 @@ using config::Precision;
 
 TEST(BuiltIn, EqualsTheFilesOfTheTree) {
   EXPECT_EQ(names(),
-            (std::vector<std::string>{"dgx-a100-40gb", "dgx-a100-80gb", "dgx-h100", "frontier", "laptop", "lumi"}));
+            (std::vector<std::string>{"dgx-a100-40gb", "dgx-a100-80gb", "dgx-h100", "frontier", "frontier-early-2023",
+                                      "laptop", "lumi"}));
   for (const BuiltIn& one : built_in_machines()) {
     EXPECT_EQ(one.toml, read_text(tests::source_dir() / one.file)) << one.name;
   }
@@ -45,6 +46,15 @@ TEST(BuiltIn, FrontierHas9408NodesOfEightDies) {
   EXPECT_EQ(frontier.device.memory_bytes, 68'719'476'736);
   EXPECT_EQ(frontier.device.power_watts, 280);
   EXPECT_EQ(frontier.tiers[2].devices_per_link, 2);  // four NICs of a node of eight
+}
+
+TEST(BuiltIn, FrontierOfEarly2023DiffersInOneFigure) {
+  Machine early = load("frontier-early-2023"), frontier = load("frontier");
+  EXPECT_EQ(early.tiers[0].multi_node_bandwidth, 5.5e9);
+  early.tiers[0].multi_node_bandwidth = 0;
+  early.name = frontier.name;
+  early.about = frontier.about;
+  EXPECT_EQ(early, frontier);
 }
 
 TEST(BuiltIn, LumiHasFrontiersNodesInAnotherNetwork) {
@@ -102,11 +112,11 @@ TEST(Load, ListsTheNamesBesideAnUnknownOne) {
   EXPECT_EQ(
       complaint_of("frontire"),
       "there is no machine \"frontire\"; did you mean frontier? There are dgx-a100-40gb, dgx-a100-80gb, dgx-h100, "
-      "frontier, laptop and lumi, and a description of your own is a file whose name ends in .toml");
+      "frontier, frontier-early-2023, laptop and lumi, and a description of your own is a file whose name ends in .toml");
   EXPECT_EQ(
       complaint_of("x"),
-      "there is no machine \"x\"; there are dgx-a100-40gb, dgx-a100-80gb, dgx-h100, frontier, laptop and lumi, and a "
-      "description of your own is a file whose name ends in .toml");
+      "there is no machine \"x\"; there are dgx-a100-40gb, dgx-a100-80gb, dgx-h100, frontier, frontier-early-2023, laptop "
+      "and lumi, and a description of your own is a file whose name ends in .toml");
 }
 
 // Every key that a description has is explained.

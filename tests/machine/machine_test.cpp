@@ -199,6 +199,18 @@ TEST(Machine, RefusesADescriptionWithoutADeviceOrWithoutRates) {
 }
 
 // The whole machine may have a last group with fewer nodes, but none with a part of a node.
+TEST(Machine, JobsOfSeveralNodesMayReachLessInsideThem) {
+  std::string toml = valid_toml;
+  const std::string link = "link_bandwidth = \"100 GB/s\"\n";
+  toml.insert(toml.find(link) + link.size(), "multi_node_bandwidth = \"5 GB/s\"\n");
+  const Machine machine = parse(toml, "ours.toml");
+  EXPECT_EQ(for_job(machine, 8), machine);
+  const Machine job = for_job(machine, 16);
+  EXPECT_EQ(job.tiers[0].link_bandwidth, 5e9);
+  EXPECT_EQ(job.tiers[1].link_bandwidth, 50e9);
+  EXPECT_EQ(parse(dump(machine), "ours.toml"), machine);
+}
+
 TEST(Machine, TheLastGroupMayBeSmaller) {
   const auto with_group = [](int64_t group, int64_t all) {
     return with({{"name = \"network\"", "name = \"group\""},
