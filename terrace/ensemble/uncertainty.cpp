@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/ensemble/calibration_curve.h"
 
 namespace terrace::ensemble {
 namespace {
 
-constexpr int64_t calibration_intervals = 100;
 constexpr size_t ence_bins = 10;
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
@@ -46,42 +46,38 @@ double observed_share(const std::vector<double>& needed, double expected) {
          static_cast<double>(needed.size());
 }
 
-double expected_share(int64_t interval, int64_t intervals) {
-  return static_cast<double>(interval) / static_cast<double>(intervals - 1);
-}
-
-// Between the lines through the points and the diagonal.
 double area_of(const std::vector<double>& needed) {
-  double area = 0, before = 0;
+  std::vector<double> observed;
   for (int64_t i = 0; i < calibration_intervals; ++i) {
-    const double expected = expected_share(i, calibration_intervals);
-    const double difference = observed_share(needed, expected) - expected;
-    if (i > 0) {
-      const double width = 1.0 / static_cast<double>(calibration_intervals - 1);
-      const double sum = std::abs(before) + std::abs(difference);
-      // Lines that cross the diagonal leave two triangles.
-      const bool crosses = before * difference < 0;
-      area += crosses ? width * (before * before + difference * difference) / (2 * sum) : width * sum / 2;
-    }
-    before = difference;
+    observed.push_back(observed_share(needed, expected_share(i, calibration_intervals)));
   }
-  return area;
+  return miscalibration_area(observed);
 }
 
-double ence_of(std::vector<Judged> all) {
+// Of predictions sorted by deviation, as many in each bin as in any other, give or take one.
+std::vector<SpreadBin> bins_of(std::vector<Judged> all) {
   std::ranges::stable_sort(all, std::ranges::less{}, &Judged::deviation);
-  const size_t bins = std::min(ence_bins, all.size());
-  double sum = 0;
-  for (size_t bin = 0; bin < bins; ++bin) {
-    const size_t begin = bin * all.size() / bins, end = (bin + 1) * all.size() / bins;
+  const size_t count = std::min(ence_bins, all.size());
+  std::vector<SpreadBin> bins;
+  for (size_t bin = 0; bin < count; ++bin) {
+    const size_t begin = bin * all.size() / count, end = (bin + 1) * all.size() / count;
     double variance = 0, square = 0;
     for (size_t i = begin; i < end; ++i) {
       variance += all[i].deviation * all[i].deviation;
       square += all[i].error * all[i].error;
     }
-    sum += std::abs(std::sqrt(variance) - std::sqrt(square)) / std::sqrt(variance);
+    const auto size = static_cast<double>(end - begin);
+    bins.push_back({.count = static_cast<int64_t>(end - begin),
+                    .deviation = std::sqrt(variance / size),
+                    .rmse = std::sqrt(square / size)});
   }
-  return sum / static_cast<double>(bins);
+  return bins;
+}
+
+double ence_of(const std::vector<SpreadBin>& bins) {
+  double sum = 0;
+  for (const SpreadBin& bin : bins) sum += std::abs(bin.deviation - bin.rmse) / bin.deviation;
+  return sum / static_cast<double>(bins.size());
 }
 
 // From 0; values that are equal share the mean of their ranks.
@@ -169,36 +165,20 @@ Calibration calibration(const Distribution& predicted, std::span<const double> l
   }
   result.miscalibration_area = area_of(needed_intervals(all));
   result.sharpness = std::sqrt(variance / static_cast<double>(all.size()));
-  result.ence = ence_of(all);
+  result.ence = ence_of(bins_of(all));
   result.nll = nll / static_cast<double>(all.size());
   result.spearman = spearman_of(all);
   return result;
 }
 
 double fitted_scale(const Distribution& predicted, std::span<const double> labels) {
-  std::vector<Judged> all = judged(predicted, labels);
+  const std::vector<Judged> all = judged(predicted, labels);
   if (all.empty()) return 1;
-  const auto area_at = [&](double logarithm) {
+  return scale_of_least_area([&](double scale) {
     std::vector<Judged> own = all;
-    for (Judged& one : own) one.deviation *= std::exp(logarithm);
+    for (Judged& one : own) one.deviation *= scale;
     return area_of(needed_intervals(own));
-  };
-  // The area is a step function of the scale with one valley: a coarse search, then finer ones around the best.
-  double best = 0, width = std::log(1e4);
-  for (int round = 0; round < 4; ++round) {
-    constexpr int points = 41;
-    double found = best, smallest = area_at(best);
-    for (int i = 0; i < points; ++i) {
-      const double logarithm = best + width * (2.0 * i / (points - 1) - 1);
-      if (const double area = area_at(logarithm); area < smallest) {
-        smallest = area;
-        found = logarithm;
-      }
-    }
-    best = found;
-    width /= (points - 1) / 4.0;
-  }
-  return std::exp(best);
+  });
 }
 
 Distribution scaled(Distribution predicted, double scale) {
@@ -215,6 +195,10 @@ std::vector<std::pair<double, double>> coverage(const Distribution& predicted, s
     shares.emplace_back(expected, observed_share(needed, expected));
   }
   return shares;
+}
+
+std::vector<SpreadBin> spread_bins(const Distribution& predicted, std::span<const double> labels) {
+  return bins_of(judged(predicted, labels));
 }
 
 Json json_of(const Calibration& calibration) {

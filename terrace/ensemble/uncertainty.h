@@ -48,7 +48,16 @@ Distribution scaled(Distribution predicted, double scale);
 std::vector<std::pair<double, double>> coverage(const Distribution& predicted, std::span<const double> labels,
                                                 int64_t intervals = 100);
 
-// By the names of the members above; NaN as null.
+// Predictions whose deviations are like each other.
+struct SpreadBin {
+  int64_t count = 0;
+  double deviation = 0;  // root of the mean variance
+  double rmse = 0;
+};
+// The 10 bins of Calibration::ence, by ascending deviation; fewer where there are fewer deviations above 0.
+std::vector<SpreadBin> spread_bins(const Distribution& predicted, std::span<const double> labels);
+
+// By the names of the members of Calibration; NaN as null.
 Json json_of(const Calibration& calibration);
 
 }  // namespace terrace::ensemble

@@ -74,6 +74,27 @@ TEST(Calibration, AreaOfOneLabelIsThatOfTwoTriangles) {
   EXPECT_EQ(shares, (std::vector<std::pair<double, double>>{{0, 0}, {0.25, 0}, {0.5, 0}, {0.75, 1}, {1, 1}}));
 }
 
+// By deviation: (1, 1), (2, 2) and so on to (11, 11), two values of which share a bin.
+TEST(Calibration, BinsHaveTheRootsOfMeanSquares) {
+  Distribution predicted;
+  std::vector<double> labels;
+  for (int i = 11; i >= 1; --i) {
+    predicted.mean.push_back(0);
+    predicted.deviation.push_back(i);
+    labels.push_back(2 * i);
+  }
+  const std::vector<SpreadBin> bins = spread_bins(predicted, labels);
+  ASSERT_EQ(bins.size(), 10u);
+  EXPECT_EQ(bins.front().count, 1);
+  EXPECT_EQ(bins.front().deviation, 1);
+  EXPECT_EQ(bins.front().rmse, 2);
+  EXPECT_EQ(bins.back().count, 2);
+  EXPECT_DOUBLE_EQ(bins.back().deviation, std::sqrt((10.0 * 10 + 11 * 11) / 2));
+  EXPECT_DOUBLE_EQ(bins.back().rmse, 2 * bins.back().deviation);
+  EXPECT_DOUBLE_EQ(calibration(predicted, labels).ence, 1);
+  EXPECT_TRUE(spread_bins({{1}, {0}}, std::vector<double>{1}).empty());
+}
+
 TEST(Calibration, GivesTiesTheirMeanRank) {
   const Distribution predicted{.mean = {0, 0, 0, 0}, .deviation = {1, 1, 2, 3}};
   const std::vector<double> labels = {1, 2, 2, 4};
