@@ -28,9 +28,12 @@
 #include "terrace/base/plural.h"
 #include "terrace/base/progress.h"
 #include "terrace/data/graphs/formats/extended_xyz_writer.h"
+#include "terrace/data/graphs/formula.h"
 #include "terrace/data/graphs/graphs_dataset.h"
 #include "terrace/data/graphs/graphs_description.h"
 #include "terrace/data/graphs/structure_stream.h"
+#include "terrace/ensemble/judgement.h"
+#include "terrace/ensemble/judgement_page.h"
 #include "terrace/ensemble/uncertainty.h"
 #include "terrace/predict/force_driver.h"
 #include "terrace/predict/graph_predictor.h"
@@ -44,7 +47,7 @@ constexpr int64_t structures_at_once = 256;
 
 struct PredictArguments {
   std::vector<std::string> checkpoints;
-  std::string data, split = "test", output, csv, dataset, serve;
+  std::string data, split = "test", output, csv, page, dataset, serve;
   int64_t threads = 0;
   bool overwrite = false, json = false;
 };
@@ -83,12 +86,7 @@ struct Predicted {
   }
 };
 
-// The labelled values of an output with what is predicted of them; of outputs for each atom those are divided by its
-// structure's atoms.
-struct Judged {
-  ensemble::Distribution predicted;
-  std::vector<double> labels;
-};
+bool is_prepared(const std::string& data) { return data::describes_graphs(data::graphs_description_path(data)); }
 
 data::Properties& level_of(data::Structure& structure, const models::GraphOutput& output) {
   return output.level == data::GraphLevel::atom ? structure.of_atoms : structure.of_structure;
@@ -127,11 +125,13 @@ class Prediction {
            std::ranges::any_of(outputs(), [](const models::GraphOutput& output) { return output.has_variance; });
   }
 
-  // Predicts a part of the data and hands each structure with its columns to `take`, if that is given.
-  std::map<std::string, Judged> run(const std::string& part, const std::function<void(const data::Structure&)>& take) {
+  // Predicts a part of the data, hands each structure with its columns to `take`, if that is given, and returns the
+  // labelled values of each output.
+  std::vector<ensemble::JudgedOutput> run(const std::string& part,
+                                          const std::function<void(const data::Structure&)>& take) {
     data::StructureStream stream(arguments_.data, part);
     Progress progress("predict " + part, static_cast<uint64_t>(stream.left()));
-    std::map<std::string, Judged> judged;
+    std::vector<ensemble::JudgedOutput> judged = outputs_to_judge();
     unknown_.clear();
     uint64_t done = 0;
     for (;;) {
@@ -141,7 +141,9 @@ class Prediction {
       Predicted predicted;
       for (const auto& model : models_) predicted.members.push_back(model->predict(structures, branch_));
       for (const std::string& element : models_.front()->unknown_elements(structures)) unknown_.insert(element);
-      for (const models::GraphOutput& output : outputs()) add(output, predicted, structures, judged[output.name]);
+      for (size_t i = 0; i < outputs().size(); ++i) {
+        add(outputs()[i], predicted, structures, static_cast<int64_t>(done), judged[i]);
+      }
       done += structures.size();
       if (take) std::ranges::for_each(structures, take);
       progress.update(done);
@@ -173,11 +175,34 @@ class Prediction {
                         fmt::join(datasets, ", "));
   }
 
-  // Adds columns to the structures, and to `judged` what has a label.
+  // In the order of outputs(), without values.
+  std::vector<ensemble::JudgedOutput> outputs_to_judge() const {
+    std::vector<ensemble::JudgedOutput> judged;
+    for (const models::GraphOutput& output : outputs()) {
+      judged.push_back({.name = output.name,
+                        .units = units_of(output),
+                        .is_per_atom = output.per_atom,
+                        .is_of_atoms = output.level == data::GraphLevel::atom,
+                        .columns = output.columns});
+    }
+    return judged;
+  }
+
+  // As the description of the data has them; "" where it does not.
+  std::string units_of(const models::GraphOutput& output) const {
+    if (!is_prepared(arguments_.data)) return "";
+    const data::GraphsDataset dataset(arguments_.data);
+    const data::GraphsDescription& all = dataset.description();
+    const int64_t number = all.find(output.label, output.level);
+    return number < 0 ? "" : all.properties[static_cast<size_t>(number)].units;
+  }
+
+  // Adds columns to the structures, the first of which has the number `first`, and to `judged` what has a label.
   void add(const models::GraphOutput& output, const Predicted& predicted, std::vector<data::Structure>& structures,
-           Judged& judged) const {
+           int64_t first, ensemble::JudgedOutput& judged) const {
     const ensemble::Distribution all = predicted.of(output);
     size_t at = 0;
+    int64_t number = first;
     for (data::Structure& structure : structures) {
       const auto rows = output.level == data::GraphLevel::atom ? static_cast<size_t>(structure.atoms()) : size_t{1};
       const size_t count = rows * static_cast<size_t>(output.columns);
@@ -194,6 +219,7 @@ class Prediction {
           judged.predicted.mean.push_back(all.mean[at + i] / atoms);
           judged.predicted.deviation.push_back(all.deviation[at + i] / atoms);
           judged.labels.push_back(label->second.values[i] / atoms);
+          judged.structures.push_back(number);
         }
       }
       // A label of the output's own name stays beside it.
@@ -207,6 +233,7 @@ class Prediction {
             part(predicted.members[member].values.at(output.name));
       }
       at += count;
+      ++number;
     }
   }
 
@@ -266,22 +293,10 @@ class PredictionFiles {
   int64_t number_ = 0;
 };
 
-// Of each output the errors, and with a spread how it fits them, before and after the scale that the validation part
-// gives.
-Json outputs_json(const Prediction& prediction, const std::map<std::string, Judged>& judged,
-                  const std::map<std::string, Judged>& validation) {
+Json outputs_json(const std::vector<ensemble::JudgedOutput>& judged) {
   Json outputs = Json::object();
-  for (const models::GraphOutput& output : prediction.outputs()) {
-    const Judged& own = judged.at(output.name);
-    if (own.labels.empty()) continue;
-    Json one = ensemble::json_of(ensemble::calibration(own.predicted, own.labels));
-    const auto found = validation.find(output.name);
-    if (prediction.has_spread() && found != validation.end() && !found->second.labels.empty()) {
-      const double scale = ensemble::fitted_scale(found->second.predicted, found->second.labels);
-      one["scale"] = scale;
-      one["scaled"] = ensemble::json_of(ensemble::calibration(ensemble::scaled(own.predicted, scale), own.labels));
-    }
-    outputs[output.name] = std::move(one);
+  for (const ensemble::JudgedOutput& output : judged) {
+    if (!output.labels.empty()) outputs[output.name] = ensemble::json_of(output);
   }
   return outputs;
 }
@@ -306,9 +321,45 @@ std::string table_of(const Json& outputs) {
   return text;
 }
 
-bool has_validation_part(const std::string& data) {
-  return data::describes_graphs(data::graphs_description_path(data)) &&
-         !data::GraphsDataset(data).part("validation").empty();
+// A factor of each output's spread, in the order of the outputs, where what is judged is the test part and the
+// validation part has labels; `note` says why there is none.
+struct Scales {
+  std::vector<std::optional<double>> of_outputs = {};
+  std::string note = {};
+};
+
+std::string reason_for_no_scale(const PredictArguments& arguments) {
+  if (!is_prepared(arguments.data)) return arguments.data + " is no prepared dataset with a validation part";
+  if (arguments.split != "test") return "it is for the test part, and this is --split " + arguments.split;
+  if (data::GraphsDataset(arguments.data).part("validation").empty()) return arguments.data + " has no validation part";
+  return "";
+}
+
+Scales fitted_scales(const PredictArguments& arguments, Prediction& prediction) {
+  Scales scales{.of_outputs = std::vector<std::optional<double>>(prediction.outputs().size())};
+  std::string reason = reason_for_no_scale(arguments);
+  if (reason.empty() && prediction.has_spread()) {
+    const std::vector<ensemble::JudgedOutput> validation = prediction.run("validation", {});
+    for (size_t i = 0; i < validation.size(); ++i) {
+      if (validation[i].labels.empty()) continue;
+      scales.of_outputs[i] = ensemble::fitted_scale(validation[i].predicted, validation[i].labels);
+    }
+    if (std::ranges::none_of(scales.of_outputs, [](const auto& scale) { return scale.has_value(); })) {
+      reason = "the validation part has no labels";
+    }
+  }
+  if (!reason.empty()) scales.note = fmt::format("No factor of the spread is fitted: {}.", reason);
+  return scales;
+}
+
+void write_page(const PredictArguments& arguments, const Prediction& prediction, ensemble::JudgementPage page) {
+  page.data = arguments.data;
+  page.part = is_prepared(arguments.data) ? arguments.split : "";
+  for (const predict::GraphPredictor* model : prediction.models()) {
+    page.checkpoints.push_back(model->checkpoint().string());
+  }
+  write_text_atomically(arguments.page, ensemble::judgement_page(page));
+  log_info("wrote {}", arguments.page);
 }
 
 // Energies and forces of one structure whose atoms another program moves.
@@ -327,24 +378,27 @@ void serve(const PredictArguments& arguments, const Prediction& prediction) {
 void run_prediction(const PredictArguments& arguments) {
   check_new_file(arguments.output, "--output", "predicted.xyz", arguments.overwrite);
   check_new_file(arguments.csv, "--csv", "predicted.csv", arguments.overwrite);
+  check_new_file(arguments.page, "--page", "predicted.html", arguments.overwrite);
   stop_on_signals();
   train::prepare_machine(arguments.threads > 0 ? arguments.threads : train::choose_threads(0));
   Prediction prediction(arguments);
   if (!arguments.serve.empty()) return serve(arguments, prediction);
-  std::map<std::string, Judged> validation;
-  if (prediction.has_spread() && arguments.split == "test" && has_validation_part(arguments.data)) {
-    validation = prediction.run("validation", {});
-  }
+  const Scales scales = fitted_scales(arguments, prediction);
+  ensemble::JudgementPage page{.scale_note = scales.note};
   PredictionFiles files(arguments);
-  const std::map<std::string, Judged> judged =
-      prediction.run(arguments.split, [&](const data::Structure& structure) { files.add(structure); });
+  page.outputs = prediction.run(arguments.split, [&](const data::Structure& structure) {
+    files.add(structure);
+    if (!arguments.page.empty()) page.structures.push_back({data::formula_of(structure.species), structure.atoms()});
+  });
+  for (size_t i = 0; i < page.outputs.size(); ++i) page.outputs[i].scale = scales.of_outputs[i];
   files.commit();
   if (!prediction.unknown().empty()) {
     log_warning("no training structure had {}: nothing was learned of {}", fmt::join(prediction.unknown(), ", "),
                 plural(prediction.unknown().size(), "this element", "these elements"));
   }
   Json result = prediction.about();
-  result["outputs"] = outputs_json(prediction, judged, validation);
+  result["outputs"] = outputs_json(page.outputs);
+  if (!arguments.page.empty()) write_page(arguments, prediction, std::move(page));
   if (arguments.json) {
     fmt::print("{}\n", result.dump());
     return;
@@ -369,11 +423,19 @@ void add_predict_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--dataset", arguments->dataset,
                       "Which of the run's datasets the structures belong to, where it had several");
-  command->add_option("--output", arguments->output, "Extended XYZ of the structures with what is predicted");
-  command->add_option("--csv", arguments->csv, "CSV with a row for each structure");
-  command->add_option("--serve", arguments->serve,
-                      "Give energies and forces of the first structure to the program that listens at this Unix socket "
-                      "(/tmp/ipi_NAME, or a path), by i-PI's protocol");
+  auto* output =
+      command->add_option("--output", arguments->output, "Extended XYZ of the structures with what is predicted");
+  auto* csv = command->add_option("--csv", arguments->csv, "CSV with a row for each structure");
+  auto* page = command->add_option("--page", arguments->page,
+                                   "Write an HTML page with predictions beside labels, the calibration of the spread "
+                                   "and the structures with the largest errors");
+  command
+      ->add_option("--serve", arguments->serve,
+                   "Give energies and forces of the first structure to the program that listens at this Unix socket "
+                   "(/tmp/ipi_NAME, or a path), by i-PI's protocol")
+      ->excludes(output)
+      ->excludes(csv)
+      ->excludes(page);
   command->add_flag("--overwrite", arguments->overwrite, "Replace files where they exist");
   command->add_option("--threads", arguments->threads, "CPU threads; 0: the cores")
       ->check(thread_count())
@@ -381,8 +443,7 @@ void add_predict_command(CLI::App& app) {
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer(
       "With several models, values are means and NAME_std their spread; where prepared graphs have a validation part, "
-      "a "
-      "scale of the spread is fitted to it and the test part judged with and without.");
+      "a factor of the spread is fitted to it and the test part judged with and without.");
   command->callback([arguments] { with_json_errors(arguments->json, [&] { run_prediction(*arguments); }); });
 }
 

@@ -188,6 +188,12 @@ class PredictTest(CommandTest):
         self.expect(2, self.predict("three", "--data", "nothing"), "nothing", "terrace data prepare --kind graphs")
         self.expect(2, self.predict("three", "--data", "clusters.xyz", "--output", "missing/out.xyz"), "missing does not exist")
         self.expect(2, self.predict("three", "--data", "clusters.xyz", "--output", "clusters.xyz"), "--overwrite")
+        self.expect(2, self.predict("three", "--data", "clusters.xyz", "--page", "missing/page.html"), "missing does not exist")
+        (self.folder / "page.html").write_text("kept")
+        self.expect(2, self.predict("three", "--data", "clusters.xyz", "--page", "page.html"), "--overwrite")
+        self.assertEqual((self.folder / "page.html").read_text(), "kept")
+        for other in ("--output", "--csv", "--page"):
+            self.expect(2, self.predict("three", "--data", "clusters.xyz", "--serve", "x", other, "served.out"), "--serve", other)
         (self.folder / "broken.xyz").write_text("2\nProperties=species:S:1:pos:R:3\nAr 0 0 0\n")
         self.expect(2, self.predict("three", "--data", "broken.xyz", "--output", "broken_out.xyz"), "broken.xyz")
         self.assertEqual(list(self.folder.glob("*broken_out*")) + list(self.folder.glob(".*.partial")), [])
