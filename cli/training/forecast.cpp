@@ -34,25 +34,6 @@ struct ForecastArguments {
   bool overwrite = false, json = false;
 };
 
-data::ForecastHeader header_of(const train::ForecastModel& model, const data::ForecastPlan& plan) {
-  const data::FieldsDescription& all = model.source.description();
-  data::ForecastHeader header{.grid = {all.latitudes, all.longitudes}, .calendar = all.calendar};
-  header.source = fmt::format("terrace, {} at step {}", model.checkpoint.string(), model.step);
-  for (const int64_t lead : plan.leads) {
-    header.leads.push_back(data::lead_seconds(data::lead_text(all.step, lead)).value());
-  }
-  for (const int64_t start : plan.starts) {
-    header.starts.push_back(all.times[static_cast<size_t>(start)]);
-    for (const int64_t lead : plan.leads) {
-      header.valid_times.push_back(model.source.dataset().instant_after(start, lead));
-    }
-  }
-  for (const std::string& name : model.source.request().outputs) {
-    header.fields.push_back(all.variables[static_cast<size_t>(data::FieldsDescription::find(all.variables, name))]);
-  }
-  return header;
-}
-
 // What the file has, for a script.
 Json result_json(const ForecastArguments& arguments, const train::ForecastModel& model,
                  const data::ForecastPlan& plan) {
@@ -94,14 +75,14 @@ void run_forecast(ForecastArguments& arguments) {
     check_new_file(arguments.output, "--output", "forecast.nc", arguments.overwrite);
     data::ForecastPlan plan = data::plan_forecasts(model.source, arguments.times, model.knows_lead);
     if (is_reporting_rank) {
-      writer = data::create_forecasts(arguments.output, header_of(model, plan));
+      writer = data::create_forecasts(arguments.output, forecast_header(model, plan));
       result = result_json(arguments, model, plan);
     }
     return plan;
   };
   arguments.request.begin = [](const train::ForecastModel&, const data::ForecastPlan&) {};
   arguments.request.take = [&](size_t start, size_t lead, std::span<const float> fields) {
-    writer->write(start, lead, fields);
+    writer->write(start, lead, 0, fields);
   };
   forecast_and_leave(arguments.request, ranks);
   if (writer == nullptr) return;

@@ -1,5 +1,7 @@
-// Adds the options that the commands with forecasts share, and runs the model.
+// Adds the options that the commands with forecasts share, and runs models.
 #include "cli/training/forecast_options.h"
+
+#include <fmt/format.h>
 
 #include <optional>
 
@@ -32,12 +34,31 @@ void add_model_options(CLI::App& command, train::CheckpointRequest& model) {
       ->capture_default_str();
 }
 
-void forecast_and_leave(const train::ForecastRequest& request, LaunchedRanks& ranks) {
+data::ForecastHeader forecast_header(const train::ForecastModel& model, const data::ForecastPlan& plan) {
+  const data::FieldsDescription& all = model.source.description();
+  data::ForecastHeader header{.grid = {all.latitudes, all.longitudes}, .calendar = all.calendar};
+  header.source = fmt::format("terrace, {} at step {}", model.checkpoint.string(), model.step);
+  for (const int64_t lead : plan.leads) {
+    header.leads.push_back(data::lead_seconds(data::lead_text(all.step, lead)).value());
+  }
+  for (const int64_t start : plan.starts) {
+    header.starts.push_back(all.times[static_cast<size_t>(start)]);
+    for (const int64_t lead : plan.leads) {
+      header.valid_times.push_back(model.source.dataset().instant_after(start, lead));
+    }
+  }
+  for (const std::string& name : model.source.request().outputs) {
+    header.fields.push_back(all.variables[static_cast<size_t>(data::FieldsDescription::find(all.variables, name))]);
+  }
+  return header;
+}
+
+void run_and_leave(LaunchedRanks& ranks, const std::function<bool()>& run) {
   const bool is_reporting_rank = ranks.is_reporting_rank();
   std::optional<train::Refusal> refusal;
   bool finished = false;
   try {
-    finished = train::forecast_checkpoint(request);
+    finished = run();
   } catch (const train::Refusal& all_know) {
     refusal = all_know;
   }
@@ -45,6 +66,10 @@ void forecast_and_leave(const train::ForecastRequest& request, LaunchedRanks& ra
   ranks.world.reset();
   if (refusal) throw UserError(*refusal);
   if (!finished) throw UserError(is_reporting_rank ? "stopped on request, without a result" : "", ExitCode::stopped);
+}
+
+void forecast_and_leave(const train::ForecastRequest& request, LaunchedRanks& ranks) {
+  run_and_leave(ranks, [&] { return train::forecast_checkpoint(request); });
 }
 
 }  // namespace terrace::cli

@@ -142,7 +142,7 @@ class ScoredFile : public testing::Test {
           const double number = static_cast<double>(i + 7 * start + 3 * lead);
           fields.push_back(missing && i % 13 == 0 ? none : static_cast<float>(280 + 9 * std::sin(number * number)));
         }
-        writer->write(start, lead, fields);
+        writer->write(start, lead, 0, fields);
       }
     }
     writer->commit();
@@ -227,10 +227,29 @@ TEST_F(ScoredFile, ReadsBackWhatWasWritten) {
   EXPECT_EQ(values[3], static_cast<float>(280 + 9 * std::sin((3.0 + 14 + 3) * (3.0 + 14 + 3))));
 }
 
+TEST_F(ScoredFile, FieldsThatAreWrittenInPartsAreReadBack) {
+  const ForecastHeader written = header(40, 42);
+  const auto writer = create_forecasts(folder_ / "parts.nc", written);
+  const size_t places = written.grid.places(), fields = written.fields.size();
+  ASSERT_GT(fields, 2u);
+  const std::vector<float> first(places, 1), others((fields - 1) * places, 2);
+  writer->write(1, 0, 1, others);
+  writer->write(1, 0, 0, first);
+  std::vector<float> values(2 * places);
+  writer->read(1, 0, 0, values);
+  EXPECT_EQ(values[0], 1);
+  EXPECT_EQ(values[places - 1], 1);
+  EXPECT_EQ(values[places], 2);
+  writer->write(1, 0, fields - 1, first);
+  writer->read(1, 0, fields - 2, values);
+  EXPECT_EQ(values[0], 2);
+  EXPECT_EQ(values[places], 1);
+}
+
 TEST_F(ScoredFile, WrittenWholeOrNotAtAll) {
   const std::filesystem::path folder = folder_.path() / "empty";
   std::filesystem::create_directories(folder);
-  { create_forecasts(folder / "f.nc", header(40, 42))->write(0, 0, std::vector<float>(3 * 66)); }
+  { create_forecasts(folder / "f.nc", header(40, 42))->write(0, 0, 0, std::vector<float>(3 * 66)); }
   EXPECT_TRUE(std::filesystem::is_empty(folder));
   EXPECT_THROW(create_forecasts(folder / "no/f.nc", header(40, 42)), std::system_error);
 }

@@ -32,8 +32,10 @@ struct ForecastHeader {
 class ForecastWriter {
  public:
   virtual ~ForecastWriter() = default;
-  // Physical values [fields, latitudes, longitudes].
-  virtual void write(size_t start, size_t lead, std::span<const float> fields) = 0;
+  // Physical values [n, latitudes, longitudes] of the n fields from `first` on.
+  virtual void write(size_t start, size_t lead, size_t first, std::span<const float> fields) = 0;
+  // The same values where they were written before.
+  virtual void read(size_t start, size_t lead, size_t first, std::span<float> fields) const = 0;
   virtual void commit() = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 #include <system_error>
@@ -92,15 +93,16 @@ class NetcdfForecasts : public ForecastWriter {
   NetcdfForecasts(const NetcdfForecasts&) = delete;
   ~NetcdfForecasts() override { remove(); }
 
-  void write(size_t start, size_t lead, std::span<const float> fields) override {
-    const size_t places = header_.grid.places();
-    for (const WrittenVariable& variable : variables_) {
-      const size_t levels = variable.fields.size();
-      for (size_t level = 0; level < levels; ++level) {
-        const size_t number = (start * header_.leads.size() + lead) * levels + level;
-        store_->write(variable.array, number * places, fields.subspan(variable.fields[level] * places, places));
-      }
-    }
+  void write(size_t start, size_t lead, size_t first, std::span<const float> fields) override {
+    each_field(start, lead, first, fields.size(), [&](const StoredArray& array, uint64_t at, size_t begin) {
+      store_->write(array, at, fields.subspan(begin, header_.grid.places()));
+    });
+  }
+
+  void read(size_t start, size_t lead, size_t first, std::span<float> fields) const override {
+    each_field(start, lead, first, fields.size(), [&](const StoredArray& array, uint64_t at, size_t begin) {
+      store_->read(array, at, fields.subspan(begin, header_.grid.places()));
+    });
   }
 
   void commit() override {
@@ -109,6 +111,24 @@ class NetcdfForecasts : public ForecastWriter {
   }
 
  private:
+  // Calls use(array, its first number, the first of the values) for each of the fields from `first` on that so many
+  // values are of.
+  void each_field(size_t start, size_t lead, size_t first, size_t values,
+                  const std::function<void(const StoredArray&, uint64_t, size_t)>& use) const {
+    const size_t places = header_.grid.places(), count = values / places;
+    TERRACE_CHECK(values % places == 0 && first + count <= header_.fields.size(), "{} values from field {} of {} on",
+                  values, first, header_.fields.size());
+    for (const WrittenVariable& variable : variables_) {
+      const size_t levels = variable.fields.size();
+      for (size_t level = 0; level < levels; ++level) {
+        const size_t field = variable.fields[level];
+        if (field < first || field >= first + count) continue;
+        const size_t number = (start * header_.leads.size() + lead) * levels + level;
+        use(variable.array, number * places, (field - first) * places);
+      }
+    }
+  }
+
   void check(int status) const {
     if (status == NC_NOERR) return;
     const char* reason = status > 0 ? std::strerror(status) : nc_strerror(status);
