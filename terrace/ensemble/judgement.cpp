@@ -1,10 +1,14 @@
 // Compares predictions with labels.
 #include "terrace/ensemble/judgement.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
+
+#include "terrace/base/plural.h"
 
 namespace terrace::ensemble {
 
@@ -15,6 +19,26 @@ Json json_of(const JudgedOutput& output) {
     json["scaled"] = json_of(calibration(scaled(output.predicted, *output.scale), output.labels));
   }
   return json;
+}
+
+std::string judgement_table(const Json& outputs) {
+  std::string text;
+  for (const auto& [name, one] : outputs.items()) {
+    const auto number = [](const Json& value) {
+      return value.is_null() ? "-" : fmt::format("{:.4g}", value.get<double>());
+    };
+    text += fmt::format("{}: mae {}, rmse {}, {}\n", name, number(one.at("mae")), number(one.at("rmse")),
+                        counted(one.at("count").get<int64_t>(), "value"));
+    if (one.at("miscalibration_area").is_null()) continue;
+    const auto spread = [&](const char* title, const Json& of) {
+      text += fmt::format("  {}: miscalibration area {}, sharpness {}, ENCE {}, NLL {}, Spearman {}\n", title,
+                          number(of.at("miscalibration_area")), number(of.at("sharpness")), number(of.at("ence")),
+                          number(of.at("nll")), number(of.at("spearman")));
+    };
+    spread("spread", one);
+    if (one.contains("scaled")) spread(fmt::format("times {}", number(one.at("scale"))).c_str(), one.at("scaled"));
+  }
+  return text;
 }
 
 std::vector<WorstCase> worst_cases(const JudgedOutput& output, size_t at_most) {

@@ -27,6 +27,9 @@ struct JudgedOutput {
 // Calibration's figures; with a scale also {"scale", "scaled": the figures of the spread times the scale}.
 Json json_of(const JudgedOutput& output);
 
+// The figures of outputs by name, each as json_of() has them, as a text of lines.
+std::string judgement_table(const Json& outputs);
+
 // The value of a structure with the largest error. An error that is not finite is larger than all others.
 struct WorstCase {
   size_t value = 0;       // its place in the output
