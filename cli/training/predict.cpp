@@ -1,54 +1,31 @@
-// terrace predict CHECKPOINT..: properties of structures by one model, or by several with their spread.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
+// terrace predict CHECKPOINT..: properties of structures, or fields, by one model or by several with their spread.
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <functional>
-#include <map>
+#include <initializer_list>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cli/commands.h"
-#include "cli/interruption.h"
 #include "cli/json_errors.h"
-#include "cli/ranges.h"
-#include "cli/training/output_file.h"
-#include "terrace/base/csv.h"
+#include "cli/training/forecast_options.h"
+#include "cli/training/predict_fields.h"
+#include "cli/training/predict_structures.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
-#include "terrace/base/log.h"
-#include "terrace/base/plural.h"
-#include "terrace/base/progress.h"
-#include "terrace/data/graphs/formats/extended_xyz_writer.h"
-#include "terrace/data/graphs/formula.h"
-#include "terrace/data/graphs/graphs_dataset.h"
-#include "terrace/data/graphs/graphs_description.h"
-#include "terrace/data/graphs/structure_stream.h"
-#include "terrace/ensemble/judgement.h"
-#include "terrace/ensemble/judgement_page.h"
-#include "terrace/ensemble/uncertainty.h"
-#include "terrace/predict/force_driver.h"
-#include "terrace/predict/graph_predictor.h"
-#include "terrace/train/prepare_machine.h"
-#include "terrace/train/trainer.h"
+#include "terrace/data/fields/forecast_times.h"
+#include "terrace/train/checkpoint_ranks.h"
 
 namespace terrace::cli {
 namespace {
 
-constexpr int64_t structures_at_once = 256;
-
 struct PredictArguments {
   std::vector<std::string> checkpoints;
   std::string data, split = "test", output, csv, page, dataset, serve;
-  int64_t threads = 0;
+  data::ForecastTimes times;           // leads and rollout, of fields
+  train::CheckpointRequest resources;  // of fields; of structures the threads alone
   bool overwrite = false, json = false;
 };
 
@@ -69,362 +46,91 @@ std::vector<std::filesystem::path> members_of(const std::vector<std::string>& ch
   return members;
 }
 
-// What all members predict of some structures, by output.
-struct Predicted {
-  std::vector<predict::GraphPrediction> members;
-
-  ensemble::Distribution of(const models::GraphOutput& output) const {
-    std::vector<std::vector<double>> values, variances;
-    for (const predict::GraphPrediction& member : members) {
-      values.push_back(member.values.at(output.name));
-      if (!output.has_variance) continue;
-      variances.emplace_back();
-      for (const double deviation : member.deviations.at(output.name))
-        variances.back().push_back(deviation * deviation);
-    }
-    return ensemble::combined(values, variances);
+// An option that was given though it is of no use to the models.
+std::string unused_option(std::initializer_list<std::pair<const char*, bool>> given) {
+  for (const auto& [name, is_given] : given) {
+    if (is_given) return name;
   }
-};
-
-bool is_prepared(const std::string& data) { return data::describes_graphs(data::graphs_description_path(data)); }
-
-data::Properties& level_of(data::Structure& structure, const models::GraphOutput& output) {
-  return output.level == data::GraphLevel::atom ? structure.of_atoms : structure.of_structure;
-}
-
-class Prediction {
- public:
-  explicit Prediction(const PredictArguments& arguments) : arguments_(arguments) {
-    for (const std::filesystem::path& path : members_of(arguments.checkpoints)) {
-      models_.push_back(std::make_unique<const predict::GraphPredictor>(path));
-    }
-    const auto names = [](const predict::GraphPredictor& model) {
-      std::vector<std::string> list;
-      for (const models::GraphOutput& output : model.outputs()) {
-        list.push_back(fmt::format("{} [{}]", output.name, output.columns));
-      }
-      return list;
-    };
-    for (const auto& model : models_) {
-      if (names(*model) == names(*models_.front())) continue;
-      throw UserError::of("{} predicts {}, and {} {}; models of one prediction have the same outputs",
-                          models_.front()->checkpoint().string(), fmt::join(names(*models_.front()), ", "),
-                          model->checkpoint().string(), fmt::join(names(*model), ", "));
-    }
-    branch_ = branch_of(*models_.front());
-  }
-
-  const std::vector<models::GraphOutput>& outputs() const { return models_.front()->outputs(); }
-  std::vector<const predict::GraphPredictor*> models() const {
-    std::vector<const predict::GraphPredictor*> list;
-    for (const auto& model : models_) list.push_back(model.get());
-    return list;
-  }
-  bool has_spread() const {
-    return models_.size() > 1 ||
-           std::ranges::any_of(outputs(), [](const models::GraphOutput& output) { return output.has_variance; });
-  }
-
-  // Predicts a part of the data, hands each structure with its columns to `take`, if that is given, and returns the
-  // labelled values of each output.
-  std::vector<ensemble::JudgedOutput> run(const std::string& part,
-                                          const std::function<void(const data::Structure&)>& take) {
-    data::StructureStream stream(arguments_.data, part);
-    Progress progress("predict " + part, static_cast<uint64_t>(stream.left()));
-    std::vector<ensemble::JudgedOutput> judged = outputs_to_judge();
-    unknown_.clear();
-    uint64_t done = 0;
-    for (;;) {
-      std::vector<data::Structure> structures = stream.next(structures_at_once);
-      if (structures.empty()) break;
-      if (interrupted()) throw UserError("stopped on request, without a result", ExitCode::stopped);
-      Predicted predicted;
-      for (const auto& model : models_) predicted.members.push_back(model->predict(structures, branch_));
-      for (const std::string& element : models_.front()->unknown_elements(structures)) unknown_.insert(element);
-      for (size_t i = 0; i < outputs().size(); ++i) {
-        add(outputs()[i], predicted, structures, static_cast<int64_t>(done), judged[i]);
-      }
-      done += structures.size();
-      if (take) std::ranges::for_each(structures, take);
-      progress.update(done);
-    }
-    structures_ = static_cast<int64_t>(done);
-    return judged;
-  }
-
-  Json about() const {
-    Json checkpoints = Json::array();
-    for (const auto& model : models_) {
-      checkpoints.push_back({{"checkpoint", model->checkpoint().string()}, {"step", model->step()}});
-    }
-    return {{"checkpoints", checkpoints}, {"structures", structures_}, {"unknown_elements", unknown_}};
-  }
-  const std::set<std::string>& unknown() const { return unknown_; }
-  int64_t structures() const { return structures_; }
-
- private:
-  int64_t branch_of(const predict::GraphPredictor& model) const {
-    const std::vector<std::string>& datasets = model.datasets();
-    const std::string wanted = arguments_.dataset.empty() ? arguments_.data : arguments_.dataset;
-    const auto name = [](const std::string& prefix) { return std::filesystem::path(prefix).filename(); };
-    for (size_t i = 0; i < datasets.size(); ++i) {
-      if (name(datasets[i]) == name(wanted)) return static_cast<int64_t>(i);
-    }
-    if (datasets.size() == 1 && arguments_.dataset.empty()) return 0;
-    throw UserError::of("the models were trained on {}: say with --dataset which of them these structures belong to",
-                        fmt::join(datasets, ", "));
-  }
-
-  // In the order of outputs(), without values.
-  std::vector<ensemble::JudgedOutput> outputs_to_judge() const {
-    std::vector<ensemble::JudgedOutput> judged;
-    for (const models::GraphOutput& output : outputs()) {
-      judged.push_back({.name = output.name,
-                        .units = units_of(output),
-                        .is_per_atom = output.per_atom,
-                        .is_of_atoms = output.level == data::GraphLevel::atom,
-                        .columns = output.columns});
-    }
-    return judged;
-  }
-
-  // As the description of the data has them; "" where it does not.
-  std::string units_of(const models::GraphOutput& output) const {
-    if (!is_prepared(arguments_.data)) return "";
-    const data::GraphsDataset dataset(arguments_.data);
-    const data::GraphsDescription& all = dataset.description();
-    const int64_t number = all.find(output.label, output.level);
-    return number < 0 ? "" : all.properties[static_cast<size_t>(number)].units;
-  }
-
-  // Adds columns to the structures, the first of which has the number `first`, and to `judged` what has a label.
-  void add(const models::GraphOutput& output, const Predicted& predicted, std::vector<data::Structure>& structures,
-           int64_t first, ensemble::JudgedOutput& judged) const {
-    const ensemble::Distribution all = predicted.of(output);
-    size_t at = 0;
-    int64_t number = first;
-    for (data::Structure& structure : structures) {
-      const auto rows = output.level == data::GraphLevel::atom ? static_cast<size_t>(structure.atoms()) : size_t{1};
-      const size_t count = rows * static_cast<size_t>(output.columns);
-      data::Properties& properties = level_of(structure, output);
-      const auto part = [&](const std::vector<double>& values) {
-        const auto begin = values.begin() + static_cast<std::ptrdiff_t>(at);
-        return data::PropertyValues{.width = output.columns,
-                                    .values = {begin, begin + static_cast<std::ptrdiff_t>(count)}};
-      };
-      const auto label = properties.find(output.label);
-      if (label != properties.end() && label->second.width == output.columns) {
-        const double atoms = output.per_atom ? static_cast<double>(structure.atoms()) : 1;
-        for (size_t i = 0; i < count; ++i) {
-          judged.predicted.mean.push_back(all.mean[at + i] / atoms);
-          judged.predicted.deviation.push_back(all.deviation[at + i] / atoms);
-          judged.labels.push_back(label->second.values[i] / atoms);
-          judged.structures.push_back(number);
-        }
-      }
-      // A label of the output's own name stays beside it.
-      if (const auto same = properties.find(output.name); same != properties.end()) {
-        properties[output.name + "_label"] = same->second;
-      }
-      properties[output.name] = part(all.mean);
-      if (has_spread()) properties[output.name + "_std"] = part(all.deviation);
-      for (size_t member = 0; predicted.members.size() > 1 && member < predicted.members.size(); ++member) {
-        properties[fmt::format("{}_{}", output.name, member + 1)] =
-            part(predicted.members[member].values.at(output.name));
-      }
-      at += count;
-      ++number;
-    }
-  }
-
-  const PredictArguments& arguments_;
-  std::vector<std::unique_ptr<const predict::GraphPredictor>> models_;
-  int64_t branch_ = 0, structures_ = 0;
-  std::set<std::string> unknown_;
-};
-
-// What is written, once all of it is there.
-class PredictionFiles {
- public:
-  explicit PredictionFiles(const PredictArguments& arguments) {
-    if (!arguments.output.empty()) structures_.emplace(arguments.output);
-    if (!arguments.csv.empty()) table_.emplace(arguments.csv);
-  }
-
-  void add(const data::Structure& structure) {
-    if (structures_) structures_->write(data::extended_xyz(structure));
-    if (table_) add_row(structure);
-    ++number_;
-  }
-
-  void commit() {
-    for (std::optional<AtomicFile>* file : {&structures_, &table_}) {
-      if (*file) (*file)->sync();
-    }
-    if (structures_) structures_->commit();
-    if (table_) table_->commit();
-  }
-
- private:
-  // A row for each structure: what there is of it, without what there is of its atoms.
-  void add_row(const data::Structure& structure) {
-    std::vector<std::string> names = {"structure", "atoms"},
-                             cells = {std::to_string(number_), std::to_string(structure.atoms())};
-    for (const auto& [name, property] : structure.of_structure) {
-      for (int64_t column = 0; column < property.width; ++column) {
-        names.push_back(csv_cell(property.width == 1 ? name : fmt::format("{}_{}", name, column)));
-        cells.push_back(fmt::format("{}", property.values[static_cast<size_t>(column)]));
-      }
-    }
-    if (number_ == 0) {
-      header_ = names;
-      table_->write(fmt::format("{}\n", fmt::join(names, ",")));
-    }
-    if (names != header_) {
-      throw UserError::of(
-          "structure {} has other properties than the first, which --csv needs to be the same: {} and {}", number_,
-          fmt::join(names, ", "), fmt::join(header_, ", "));
-    }
-    table_->write(fmt::format("{}\n", fmt::join(cells, ",")));
-  }
-
-  std::optional<AtomicFile> structures_, table_;
-  std::vector<std::string> header_;
-  int64_t number_ = 0;
-};
-
-Json outputs_json(const std::vector<ensemble::JudgedOutput>& judged) {
-  Json outputs = Json::object();
-  for (const ensemble::JudgedOutput& output : judged) {
-    if (!output.labels.empty()) outputs[output.name] = ensemble::json_of(output);
-  }
-  return outputs;
-}
-
-std::string table_of(const Json& outputs) {
-  std::string text;
-  for (const auto& [name, one] : outputs.items()) {
-    const auto number = [](const Json& value) {
-      return value.is_null() ? "-" : fmt::format("{:.4g}", value.get<double>());
-    };
-    text += fmt::format("{}: mae {}, rmse {}, {}\n", name, number(one.at("mae")), number(one.at("rmse")),
-                        counted(one.at("count").get<int64_t>(), "value"));
-    if (one.at("miscalibration_area").is_null()) continue;
-    const auto spread = [&](const char* title, const Json& of) {
-      text += fmt::format("  {}: miscalibration area {}, sharpness {}, ENCE {}, NLL {}, Spearman {}\n", title,
-                          number(of.at("miscalibration_area")), number(of.at("sharpness")), number(of.at("ence")),
-                          number(of.at("nll")), number(of.at("spearman")));
-    };
-    spread("spread", one);
-    if (one.contains("scaled")) spread(fmt::format("times {}", number(one.at("scale"))).c_str(), one.at("scaled"));
-  }
-  return text;
-}
-
-// A factor of each output's spread, in the order of the outputs, where what is judged is the test part and the
-// validation part has labels; `note` says why there is none.
-struct Scales {
-  std::vector<std::optional<double>> of_outputs = {};
-  std::string note = {};
-};
-
-std::string reason_for_no_scale(const PredictArguments& arguments) {
-  if (!is_prepared(arguments.data)) return arguments.data + " is no prepared dataset with a validation part";
-  if (arguments.split != "test") return "it is for the test part, and this is --split " + arguments.split;
-  if (data::GraphsDataset(arguments.data).part("validation").empty()) return arguments.data + " has no validation part";
   return "";
 }
 
-Scales fitted_scales(const PredictArguments& arguments, Prediction& prediction) {
-  Scales scales{.of_outputs = std::vector<std::optional<double>>(prediction.outputs().size())};
-  std::string reason = reason_for_no_scale(arguments);
-  if (reason.empty() && prediction.has_spread()) {
-    const std::vector<ensemble::JudgedOutput> validation = prediction.run("validation", {});
-    for (size_t i = 0; i < validation.size(); ++i) {
-      if (validation[i].labels.empty()) continue;
-      scales.of_outputs[i] = ensemble::fitted_scale(validation[i].predicted, validation[i].labels);
-    }
-    if (std::ranges::none_of(scales.of_outputs, [](const auto& scale) { return scale.has_value(); })) {
-      reason = "the validation part has no labels";
-    }
+FieldsToPredict fields_to_predict(const PredictArguments& arguments, std::vector<std::filesystem::path> members) {
+  const std::string unused = unused_option({{"--csv", !arguments.csv.empty()},
+                                            {"--page", !arguments.page.empty()},
+                                            {"--dataset", !arguments.dataset.empty()},
+                                            {"--serve", !arguments.serve.empty()},
+                                            {"--split all", arguments.split == "all"}});
+  if (!unused.empty()) {
+    throw UserError::of(
+        "{} is for models of structures, and {} forecasts fields; leave it out, and give --output, and --lead, "
+        "--rollout and --split train, validation or test as you need them",
+        unused, members.front().string());
   }
-  if (!reason.empty()) scales.note = fmt::format("No factor of the spread is fitted: {}.", reason);
-  return scales;
+  if (arguments.output.empty()) {
+    throw UserError::of("{} forecasts fields, which are written to a NetCDF file; name it with --output predicted.nc",
+                        members.front().string());
+  }
+  return {.members = std::move(members),
+          .data = arguments.data,
+          .split = arguments.split,
+          .output = arguments.output,
+          .times = arguments.times,
+          .resources = arguments.resources,
+          .overwrite = arguments.overwrite,
+          .json = arguments.json};
 }
 
-void write_page(const PredictArguments& arguments, const Prediction& prediction, ensemble::JudgementPage page) {
-  page.data = arguments.data;
-  page.part = is_prepared(arguments.data) ? arguments.split : "";
-  for (const predict::GraphPredictor* model : prediction.models()) {
-    page.checkpoints.push_back(model->checkpoint().string());
+StructuresToPredict structures_to_predict(const PredictArguments& arguments,
+                                          std::vector<std::filesystem::path> members) {
+  const std::string unused = unused_option({{"--lead", !arguments.times.leads.empty()},
+                                            {"--rollout", !arguments.times.rollout.empty()},
+                                            {"--ranks", arguments.resources.ranks != 1},
+                                            {"--device cuda", arguments.resources.device == "cuda"}});
+  if (unused.empty()) {
+    return {.members = std::move(members),
+            .data = arguments.data,
+            .split = arguments.split,
+            .dataset = arguments.dataset,
+            .output = arguments.output,
+            .csv = arguments.csv,
+            .page = arguments.page,
+            .serve = arguments.serve,
+            .threads = arguments.resources.threads,
+            .overwrite = arguments.overwrite,
+            .json = arguments.json};
   }
-  write_text_atomically(arguments.page, ensemble::judgement_page(page));
-  log_info("wrote {}", arguments.page);
-}
-
-// Energies and forces of one structure whose atoms another program moves.
-void serve(const PredictArguments& arguments, const Prediction& prediction) {
-  data::StructureStream stream(arguments.data, "all");
-  std::vector<data::Structure> structures = stream.next(1);
-  if (structures.empty()) throw UserError::of("{} has no structure; --serve takes its elements", arguments.data);
-  const std::filesystem::path socket = predict::driver_socket(arguments.serve);
-  log_info("gives energies and forces of {} to the program that listens at {}",
-           counted(structures.front().atoms(), "atom"), socket.string());
-  const int64_t answered = predict::drive(prediction.models(), std::move(structures.front()),
-                                          {.socket = socket, .stops = [] { return interrupted().load(); }});
-  fmt::print("answered {}\n", counted(answered, "time"));
+  throw UserError::of(
+      "{} is for models of fields, and {} predicts properties of structures, on the CPU by one rank; "
+      "leave it out",
+      unused, members.front().string());
 }
 
 void run_prediction(const PredictArguments& arguments) {
-  check_new_file(arguments.output, "--output", "predicted.xyz", arguments.overwrite);
-  check_new_file(arguments.csv, "--csv", "predicted.csv", arguments.overwrite);
-  check_new_file(arguments.page, "--page", "predicted.html", arguments.overwrite);
-  stop_on_signals();
-  train::prepare_machine(arguments.threads > 0 ? arguments.threads : train::choose_threads(0));
-  Prediction prediction(arguments);
-  if (!arguments.serve.empty()) return serve(arguments, prediction);
-  const Scales scales = fitted_scales(arguments, prediction);
-  ensemble::JudgementPage page{.scale_note = scales.note};
-  PredictionFiles files(arguments);
-  page.outputs = prediction.run(arguments.split, [&](const data::Structure& structure) {
-    files.add(structure);
-    if (!arguments.page.empty()) page.structures.push_back({data::formula_of(structure.species), structure.atoms()});
-  });
-  for (size_t i = 0; i < page.outputs.size(); ++i) page.outputs[i].scale = scales.of_outputs[i];
-  files.commit();
-  if (!prediction.unknown().empty()) {
-    log_warning("no training structure had {}: nothing was learned of {}", fmt::join(prediction.unknown(), ", "),
-                plural(prediction.unknown().size(), "this element", "these elements"));
-  }
-  Json result = prediction.about();
-  result["outputs"] = outputs_json(page.outputs);
-  if (!arguments.page.empty()) write_page(arguments, prediction, std::move(page));
-  if (arguments.json) {
-    fmt::print("{}\n", result.dump());
-    return;
-  }
-  fmt::print("predicted {}\n{}", counted(prediction.structures(), "structure"), table_of(result.at("outputs")));
+  const std::vector<std::filesystem::path> members = members_of(arguments.checkpoints);
+  if (members.empty()) throw UserError::of("the ensemble {} has no members", arguments.checkpoints.front());
+  if (forecasts_fields(members.front())) return predict_fields(fields_to_predict(arguments, members));
+  predict_structures(structures_to_predict(arguments, members));
 }
 
 }  // namespace
 
 void add_predict_command(CLI::App& app) {
   auto arguments = std::make_shared<PredictArguments>();
-  CLI::App* command =
-      app.add_subcommand("predict", "Predict properties of structures with one or several trained models");
+  CLI::App* command = app.add_subcommand("predict", "Predict structures or fields with one or several trained models");
   command
       ->add_option("checkpoints", arguments->checkpoints,
                    "Checkpoints, runs (their newest checkpoint) or folders of ensembles")
       ->required();
-  command->add_option("--data", arguments->data, "Prefix of prepared graphs, or a file or folder of structures")
+  command
+      ->add_option("--data", arguments->data, "Prefix of prepared graphs or fields, or a file or folder of structures")
       ->required();
-  command->add_option("--split", arguments->split, "Part of prepared graphs")
+  command->add_option("--split", arguments->split, "Part of prepared data")
       ->check(CLI::IsMember({"train", "validation", "test", "all"}))
       ->capture_default_str();
   command->add_option("--dataset", arguments->dataset,
                       "Which of the run's datasets the structures belong to, where it had several");
-  auto* output =
-      command->add_option("--output", arguments->output, "Extended XYZ of the structures with what is predicted");
+  auto* output = command->add_option("--output", arguments->output,
+                                     "Extended XYZ of the structures with what is predicted, or NetCDF of fields");
   auto* csv = command->add_option("--csv", arguments->csv, "CSV with a row for each structure");
   auto* page = command->add_option("--page", arguments->page,
                                    "Write an HTML page with predictions beside labels, the calibration of the spread "
@@ -437,13 +143,13 @@ void add_predict_command(CLI::App& app) {
       ->excludes(csv)
       ->excludes(page);
   command->add_flag("--overwrite", arguments->overwrite, "Replace files where they exist");
-  command->add_option("--threads", arguments->threads, "CPU threads; 0: the cores")
-      ->check(thread_count())
-      ->capture_default_str();
+  add_lead_options(*command, arguments->times);
+  add_model_options(*command, arguments->resources);
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer(
-      "With several models, values are means and NAME_std their spread; where prepared graphs have a validation part, "
-      "a factor of the spread is fitted to it and the test part judged with and without.");
+      "With several models, values are means and NAME_std their spread; where prepared data have a validation part, a "
+      "factor of the spread is fitted to it and the test part judged with and without. --lead, --rollout, --ranks and "
+      "--device are for models of fields (docs/weather.md).");
   command->callback([arguments] { with_json_errors(arguments->json, [&] { run_prediction(*arguments); }); });
 }
 

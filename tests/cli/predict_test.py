@@ -192,6 +192,8 @@ class PredictTest(CommandTest):
         (self.folder / "page.html").write_text("kept")
         self.expect(2, self.predict("three", "--data", "clusters.xyz", "--page", "page.html"), "--overwrite")
         self.assertEqual((self.folder / "page.html").read_text(), "kept")
+        for option in (("--lead", "6h"), ("--rollout", "6h"), ("--ranks", 2), ("--device", "cuda")):
+            self.expect(2, self.predict("three", "--data", "clusters.xyz", *option), option[0], "predicts properties of structures")
         for other in ("--output", "--csv", "--page"):
             self.expect(2, self.predict("three", "--data", "clusters.xyz", "--serve", "x", other, "served.out"), "--serve", other)
         (self.folder / "broken.xyz").write_text("2\nProperties=species:S:1:pos:R:3\nAr 0 0 0\n")
