@@ -90,11 +90,4 @@ at::Tensor segment_max(const at::Tensor& x, const Segments& segments) { return s
 
 at::Tensor segment_min(const at::Tensor& x, const Segments& segments) { return segment_extreme(x, segments, false); }
 
-at::Tensor segment_softmax(const at::Tensor& x, const Segments& segments) {
-  // The largest number of a row changes nothing but the range of the exponentials.
-  const at::Tensor largest = gather(segment_max(x.detach(), segments), segments);
-  const at::Tensor exponentials = x.sub(largest).exp();
-  return exponentials.div(gather(segment_sum(exponentials, segments), segments));
-}
-
 }  // namespace terrace::ops

@@ -1,5 +1,5 @@
-// Messages along the edges of a graph: rows that are read for each edge, and sums, maxima and softmax over the edges of
-// each row. All have derivatives of any order, and none depends on the number of threads.
+// Messages along the edges of a graph: rows that are read for each edge, and sums and extremes over the edges of each
+// row. All have derivatives of any order, and none depends on the number of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,8 +33,5 @@ at::Tensor segment_sum(const at::Tensor& x, const Segments& segments);
 // x [E, D]. The derivative is that of the first element in the order of sums that has it.
 at::Tensor segment_max(const at::Tensor& x, const Segments& segments);
 at::Tensor segment_min(const at::Tensor& x, const Segments& segments);
-
-// exp(x) divided by its sum over the elements of the row, in each column: [E, D].
-at::Tensor segment_softmax(const at::Tensor& x, const Segments& segments);
 
 }  // namespace terrace::ops
