@@ -321,8 +321,6 @@ TEST_F(GraphSamples, OtherDataAreHeldOutWithTheStatisticsOfACheckpoint) {
   const GraphsSource evaluated = source();
   EXPECT_EQ(evaluated.statistics(), trained.statistics());
   EXPECT_THAT(evaluated.held_out_datasets(), ElementsAre(folder_ / "c"));
-  EXPECT_THAT(evaluated.unknown_elements(), ElementsAre("Xe"));
-  EXPECT_THAT(trained.unknown_elements(), ElementsAre());
   const MicroBatch batch = evaluated.batch(std::vector<GraphsSource::Place>{{0, 0}}, {0}, graph_tensors);
   EXPECT_EQ(tensor_of<double>(batch, "scales.energy").at(0), trained.statistics().labels.at("energy").scale);
   // The offset of H alone: nothing is known of Xe.
@@ -368,19 +366,20 @@ TEST_F(GraphSamples, StructuresOfNoDatasetGiveTheSameTensors) {
     }
     places.push_back({0, k});
   }
-  const MicroBatch expected = source.batch(places, {0, 1}, graph_tensors),
-                   batch = source.batch_of(structures, 0, graph_tensors);
+  const auto batch_of_structures = [&] {
+    return batch_of(structures, 0, 0, source.request(), source.statistics(), graph_tensors);
+  };
+  const MicroBatch expected = source.batch(places, {0, 1}, graph_tensors), batch = batch_of_structures();
   ASSERT_EQ(batch.tensors.size(), expected.tensors.size());
   for (const auto& [name, tensor] : expected.tensors) {
     EXPECT_EQ(batch.tensors.at(name).bytes, tensor.bytes) << name;
     EXPECT_EQ(batch.tensors.at(name).sizes, tensor.sizes) << name;
   }
   structures[1].of_structure.erase("energy");
-  const MicroBatch unlabelled = source.batch_of(structures, 0, graph_tensors);
+  const MicroBatch unlabelled = batch_of_structures();
   EXPECT_THAT(tensor_of<float>(unlabelled, "labelled.energy"), ElementsAre(1, 0));
   structures[1].of_atoms.erase("spin");
-  EXPECT_THAT(user_error([&] { source.batch_of(structures, 0, graph_tensors); }),
-              HasSubstr("structure 2 has no spin of atoms"));
+  EXPECT_THAT(user_error([&] { batch_of_structures(); }), HasSubstr("structure 2 has no spin of atoms"));
 }
 
 TEST(GraphBatch, SortsGivenEdgesWithTheirFeatures) {

@@ -5,13 +5,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
 #include "terrace/base/random.h"
 #include "terrace/config/section_keys.h"
-#include "terrace/data/graphs/elements.h"
 
 namespace terrace::data {
 std::span<const int64_t> held_out_part(const GraphsConfig& config, const GraphsDataset& dataset) {
@@ -232,28 +230,9 @@ MicroBatch GraphsSource::batch(std::span<const Place> places, std::vector<int64_
   return batch;
 }
 
-MicroBatch GraphsSource::batch_of(std::span<const Structure> structures, int64_t branch,
-                                  const TensorNames& names) const {
-  const size_t dataset = statistics_.find_dataset(config_.train.at(static_cast<size_t>(branch))).value_or(0);
-  return data::batch_of(structures, branch, dataset, request_, statistics_, names);
-}
-
 std::vector<AttachedFile> GraphsSource::attached_files() const {
   return {
       {.role = "statistics", .path = config_.statistics, .stored_as = "statistics.json", .text = statistics_.text()}};
-}
-
-std::vector<std::string> GraphsSource::unknown_elements() const {
-  std::set<uint8_t> unknown;
-  for (const Dataset& dataset : datasets_) {
-    for (int64_t structure = 0; structure < dataset.file->structures(); ++structure) {
-      const std::vector<uint8_t> own = statistics_.unknown_elements(dataset.file->structure(structure).species);
-      unknown.insert(own.begin(), own.end());
-    }
-  }
-  std::vector<std::string> symbols;
-  for (const uint8_t element : unknown) symbols.emplace_back(element_symbol(element));
-  return symbols;
 }
 
 Json GraphsSource::identity() const {

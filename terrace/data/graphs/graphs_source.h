@@ -60,16 +60,12 @@ class GraphsSource : public Source {
 
   // The structures as tensors; `numbers` become MicroBatch::samples.
   MicroBatch batch(std::span<const Place> places, std::vector<int64_t> numbers, const TensorNames& names) const;
-  // The same of structures that are in no dataset; they have the branch and the offsets of data.train[branch].
-  MicroBatch batch_of(std::span<const Structure> structures, int64_t branch, const TensorNames& names) const;
 
   const GraphsStatistics& statistics() const { return statistics_; }
   const GraphsRequest& request() const { return request_; }
   const GraphsDataset& dataset(size_t number) const { return *datasets_.at(number).file; }
   size_t datasets() const { return datasets_.size(); }
   int64_t edges_of(const Place& place) const;
-  // Symbols of elements of these data that no training structure of the statistics had: nothing was learned of them.
-  std::vector<std::string> unknown_elements() const;
 
  private:
   struct Dataset {
