@@ -5,16 +5,19 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "cli/commands.h"
 #include "cli/json_errors.h"
+#include "cli/reporting_process.h"
 #include "cli/training/forecast_options.h"
 #include "cli/training/predict_fields.h"
 #include "cli/training/predict_structures.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
+#include "terrace/comm/launcher.h"
 #include "terrace/data/fields/forecast_times.h"
 #include "terrace/train/checkpoint_ranks.h"
 
@@ -85,7 +88,8 @@ StructuresToPredict structures_to_predict(const PredictArguments& arguments,
   const std::string unused = unused_option({{"--lead", !arguments.times.leads.empty()},
                                             {"--rollout", !arguments.times.rollout.empty()},
                                             {"--ranks", arguments.resources.ranks != 1},
-                                            {"--device cuda", arguments.resources.device == "cuda"}});
+                                            {"--device cuda", arguments.resources.device == "cuda"},
+                                            {"a launcher", comm::launched_processes() > 1}});
   if (unused.empty()) {
     return {.members = std::move(members),
             .data = arguments.data,
@@ -105,11 +109,25 @@ StructuresToPredict structures_to_predict(const PredictArguments& arguments,
       unused, members.front().string());
 }
 
-void run_prediction(const PredictArguments& arguments) {
+using ToPredict = std::variant<FieldsToPredict, StructuresToPredict>;
+
+ToPredict what_to_predict(const PredictArguments& arguments) {
   const std::vector<std::filesystem::path> members = members_of(arguments.checkpoints);
   if (members.empty()) throw UserError::of("the ensemble {} has no members", arguments.checkpoints.front());
-  if (forecasts_fields(members.front())) return predict_fields(fields_to_predict(arguments, members));
-  predict_structures(structures_to_predict(arguments, members));
+  if (forecasts_fields(members.front())) return fields_to_predict(arguments, members);
+  return structures_to_predict(arguments, members);
+}
+
+void run_prediction(const PredictArguments& arguments) {
+  ToPredict asked;
+  try {
+    asked = what_to_predict(arguments);
+  } catch (const UserError& error) {
+    // All processes of a launch find the same mistake.
+    throw UserError(is_reporting_process() ? error.what() : "", error.code);
+  }
+  if (const auto* fields = std::get_if<FieldsToPredict>(&asked)) return predict_fields(*fields);
+  predict_structures(std::get<StructuresToPredict>(asked));
 }
 
 }  // namespace

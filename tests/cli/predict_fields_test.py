@@ -1,7 +1,10 @@
 """Tests terrace predict with models of fields: a file that xarray opens with means, spreads, labels and each model's values, figures
 with the weights of latitudes, layouts, and what is refused."""
 import json
+import os
 import pathlib
+import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -10,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 sys.dont_write_bytecode = True
-from commands_test import CommandTest, terrace  # noqa: E402
+from commands_test import TERRACE, CommandTest, terrace  # noqa: E402
 from forecast_test import DAYS, MODEL, WRITE_FIELDS, prepare, python  # noqa: E402
 from scipy.special import erf  # noqa: E402
 
@@ -130,6 +133,19 @@ class PredictFields(CommandTest):
     def test_ranks_give_the_same_file(self):
         self.predicted("three", "--output", "ranks.nc", "--ranks", 2)
         self.assertTrue(self.read("ranks.nc").equals(self.read("three.nc")))
+
+    @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun")
+    def test_processes_of_a_launcher_write_the_same_file_and_report_a_mistake_once(self):
+        def launched(source, output):
+            command = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", TERRACE, "predict", source, "--data", "fields", "--output", output]
+            allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
+            return subprocess.run(command, cwd=self.folder, env=os.environ | allowed, capture_output=True, text=True, timeout=300)
+
+        self.assertEqual(self.expect(0, launched("three", "mpi.nc")).stdout.count("predicted"), 1)
+        self.assertTrue(self.read("mpi.nc").equals(self.read("three.nc")))
+        for source, output, words in (("three", "mpi.nc", "mpi.nc exists"), ("nothing", "no.nc", "there is no folder nothing")):
+            result = launched(source, output)
+            self.assertEqual((result.returncode, result.stderr.count(words)), (2, 1), result.stderr)
 
     def test_without_a_validation_part_no_scale_is_fitted(self):
         prepare(self.folder, "fields.in", "two_parts", days={part: PARTS[part] for part in ("train", "test")})
