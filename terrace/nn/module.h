@@ -14,6 +14,10 @@
 #include "terrace/ops/kernel_choice.h"
 #include "terrace/ops/weight.h"
 
+namespace terrace::ops {
+class Ranks;
+}
+
 namespace terrace::nn {
 
 // The initial value of a parameter or buffer. The n-th element of the one named N under seed s is a function of (s, N,
@@ -67,6 +71,11 @@ struct Buffer {
   std::string name;  // global, and no parameter's
   at::Tensor value;
   InitialValue initial;
+  // The data-parallel ranks that compute the buffer's unit, each for other samples of the step, with which a forward
+  // and a backward in training sum over all samples. parallel::DataRanks sets them where the model `needs_data_ranks`.
+  // Null on one rank and in models that are not trained.
+  bool needs_data_ranks = false;
+  ops::Ranks* data_ranks = nullptr;
 };
 
 // The device and types for which a module is built. Device "meta" gives shapes without memory, for counting.

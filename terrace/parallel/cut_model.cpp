@@ -19,6 +19,7 @@ CutModel::CutModel(models::Model& model, const schedule::Partition& partition, c
     : tensor(model, world, mesh, layout.sequence_parallel),
       stage(model, world, mesh, schedule::placement(schedule::pipeline_of(layout, 1)), partition),
       groups(connect(world, mesh, mesh::shard_sizes(layout, mesh), rails_gathering(layout))),
+      data_ranks(model, world, mesh),
       sharded(model, stage, groups, options),
       shards(sharded.shards()),
       layout_(layout),

@@ -10,6 +10,7 @@
 #include "terrace/models/model.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/optim/shard.h"
+#include "terrace/parallel/data_ranks.h"
 #include "terrace/parallel/groups.h"
 #include "terrace/parallel/sharded.h"
 #include "terrace/parallel/stage.h"
@@ -44,6 +45,7 @@ class CutModel {
   TensorParallel tensor;
   Stage stage;
   DataGroups groups;
+  DataRanks data_ranks;
   Sharded sharded;
   std::vector<optim::Shard> shards;  // of `sharded`
 

@@ -8,23 +8,11 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
+#include "terrace/parallel/comm_ranks.h"
 #include "terrace/parallel/transfer.h"
 
 namespace terrace::parallel {
 namespace {
-
-class PendingTransfer : public ops::Ranks::Pending {
- public:
-  explicit PendingTransfer(Transfer transfer) : transfer_(std::move(transfer)) {}
-  void wait() override { transfer_.finish(); }
-
- private:
-  Transfer transfer_;
-};
-
-std::unique_ptr<ops::Ranks::Pending> pending(Transfer transfer) {
-  return std::make_unique<PendingTransfer>(std::move(transfer));
-}
 
 // The number of ranks that hold the same shared rows.
 int64_t ranks_that_share(const std::vector<nn::Parameter*>& parameters, int64_t ranks) {
@@ -44,27 +32,6 @@ mesh::Group sharing_group(const mesh::Mesh& mesh, int64_t rank, int64_t size) {
 }
 
 }  // namespace
-
-class TensorParallel::CommRanks : public ops::Ranks {
- public:
-  explicit CommRanks(comm::Comm& group) : group_(group) {}
-
-  int64_t size() const override { return group_.size(); }
-  int64_t member() const override { return group_.member(); }
-
-  std::unique_ptr<Pending> sum(const at::Tensor& data, const char* what) override {
-    return pending(Transfer::all_reduce(group_, data, data.scalar_type(), {.what = what}));
-  }
-  std::unique_ptr<Pending> sum_scatter(const at::Tensor& from, const at::Tensor& to, const char* what) override {
-    return pending(Transfer::reduce_scatter(group_, from, to, to.scalar_type(), {.what = what}));
-  }
-  std::unique_ptr<Pending> gather(const at::Tensor& own, const at::Tensor& whole, const char* what) override {
-    return pending(Transfer::all_gather(group_, own, whole, whole.scalar_type(), {.what = what}));
-  }
-
- private:
-  comm::Comm& group_;
-};
 
 TensorParallel::TensorParallel(models::Model& model, comm::World& world, const mesh::Mesh& mesh, bool sequence_parallel)
     : sequence_parallel_(sequence_parallel), group_(world.connect(mesh.group(world.rank(), "tensor"))) {

@@ -18,6 +18,8 @@
 
 namespace terrace::parallel {
 
+class CommRanks;
+
 class TensorParallel {
  public:
   // Replaces the value of each cut parameter by an uninitialized tensor for this rank's part, and sets this rank's rows
@@ -40,7 +42,6 @@ class TensorParallel {
   comm::Comm& sharing() { return *sharing_; }
 
  private:
-  class CommRanks;
   void cut(nn::Parameter& parameter);
   void sum_elements(const std::vector<at::Tensor>& elements, comm::Comm& group);
 

@@ -41,6 +41,7 @@ std::vector<observe::GroupRecord> traffic_of(parallel::CutModel& cut) {
   };
   add("tensor", &cut.tensor.group());
   add("stages", &cut.stage.group());
+  add("statistics", cut.data_ranks.group());
   for (const comm::Comm* group : groups.of_movements()) {
     if (group->size() > 1) all.push_back(traffic_of(group->group().name, *group));
   }

@@ -1,0 +1,26 @@
+// The ranks of an operation (ops/cut.h) as the members of a communicator.
+#pragma once
+
+#include <memory>
+
+#include "terrace/comm/comm.h"
+#include "terrace/ops/cut.h"
+
+namespace terrace::parallel {
+
+// The group outlives the object.
+class CommRanks : public ops::Ranks {
+ public:
+  explicit CommRanks(comm::Comm& group) : group_(group) {}
+
+  int64_t size() const override { return group_.size(); }
+  int64_t member() const override { return group_.member(); }
+  std::unique_ptr<Pending> sum(const at::Tensor& data, const char* what) override;
+  std::unique_ptr<Pending> sum_scatter(const at::Tensor& from, const at::Tensor& to, const char* what) override;
+  std::unique_ptr<Pending> gather(const at::Tensor& own, const at::Tensor& whole, const char* what) override;
+
+ private:
+  comm::Comm& group_;
+};
+
+}  // namespace terrace::parallel
