@@ -11,6 +11,7 @@
 #include "terrace/config/family.h"
 #include "terrace/plan/route.h"
 #include "terrace/schedule/description.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
 namespace {
@@ -147,6 +148,7 @@ void check_model_fits_devices(const config::LayoutConfig& layout, const Target& 
 PlannedRun planned_run(const config::Config& config, const Target& target) {
   check_target(config, target);
   check_model_fits_devices(config.layout, target);
+  schedule::check_one_micro_batch(config, target.devices / (config.layout.tensor * config.layout.pipeline));
   return on_target({divided(config, target.software), target.devices, target.ranks_per_node()}, target);
 }
 

@@ -29,6 +29,9 @@ class Description {
   // The sizes of the training samples, for planning: those of [model] and [data], or of prepared data that [data] names
   // if they are there. They have config::Family::items, where items are not samples, and config::Settings::sizes.
   virtual SampleSizes sample_sizes(const config::Config&) const { return {}; }
+  // Why each rank must take a step as one micro-batch, as the start of a sentence: "model.norm = \"batch\" takes ..".
+  // Empty: it need not.
+  virtual std::string why_one_micro_batch(const config::Config&) const { return ""; }
 };
 
 // Of the configuration's family.

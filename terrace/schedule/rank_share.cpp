@@ -90,7 +90,9 @@ void check_ranks(const config::Config& config, int64_t ranks, int64_t here) {
   std::string problems;
   for (size_t phase = 0; phase <= config.phases.size(); ++phase) {
     try {
-      micro_batch_of(config::in_phase(config, phase), data_ranks);
+      const config::Config in_phase = config::in_phase(config, phase);
+      micro_batch_of(in_phase, data_ranks);
+      check_one_micro_batch(in_phase, data_ranks);
     } catch (const UserError& error) {
       const bool has_name = phase > 0;
       problems += fmt::format("{}{}{}", problems.empty() ? "" : "\n",
@@ -99,6 +101,19 @@ void check_ranks(const config::Config& config, int64_t ranks, int64_t here) {
   }
   if (!problems.empty()) throw UserError(problems);
   mesh::shard_sizes(config.layout, mesh);
+}
+
+void check_one_micro_batch(const config::Config& config, int64_t data_ranks) {
+  const Description* description = config.family->description;
+  const std::string why = description == nullptr ? "" : description->why_one_micro_batch(config);
+  const int64_t micro_batches = why.empty() ? 1 : pipeline_of(config, data_ranks).micro_batches;
+  if (micro_batches == 1) return;
+  const int64_t micro_batch = micro_batch_of(config, data_ranks), share = rounded_up_share(config.train, data_ranks);
+  throw UserError::of(
+      "{}, and train.global_batch = {} {} on {} are {} micro-batches of train.micro_batch = {} on each; use "
+      "micro_batch = {}, which is all of a rank's, or {} data-parallel ranks",
+      why, config.train.global_batch, config.family->samples, counted(data_ranks, "data-parallel rank"), micro_batches,
+      micro_batch, share, (config.train.global_batch + micro_batch - 1) / micro_batch);
 }
 
 MicroBatchSizes micro_batch_sizes_of(const config::Config& config, int64_t data_ranks) {

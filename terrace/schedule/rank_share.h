@@ -21,8 +21,12 @@ mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ra
 // data decide.
 int64_t micro_batch_of(const config::Config& config, int64_t data_ranks);
 
-// Throws UserError if a step is not divisible among the ranks or if the groups of [layout] do not fit them. `here` of
-// the ranks are on this machine.
+// Throws UserError if the model takes a step as one micro-batch (Description::why_one_micro_batch) and a full step is
+// several on each of `data_ranks` data-parallel ranks.
+void check_one_micro_batch(const config::Config& config, int64_t data_ranks);
+
+// Throws UserError if a step is not divisible among the ranks, as check_one_micro_batch() does, or if the groups of
+// [layout] do not fit them. `here` of the ranks are on this machine.
 void check_ranks(const config::Config& config, int64_t ranks, int64_t here);
 
 // One micro-batch.

@@ -11,6 +11,7 @@
 #include "terrace/config/names.h"
 #include "terrace/config/phases.h"
 #include "terrace/data/batch_ramp.h"
+#include "terrace/schedule/description.h"
 #include "terrace/schedule/pipeline.h"
 #include "terrace/schedule/rank_share.h"
 
@@ -28,9 +29,11 @@ IdleStages idle_stages_of(const config::Config& config, int64_t data_ranks, int6
       (is_estimate ? "about " : "") + counted(pipeline.micro_batches, "micro-batch", "micro-batches") + " each" + when;
   if (pipeline.micro_batches < pipeline.stages) {
     const int64_t smaller = share / pipeline.stages;
+    const bool takes_one = !schedule::description_of(config).why_one_micro_batch(config).empty();
     return {
         .text = fmt::format("{} stages with {}: most stages idle; {}", pipeline.stages, each,
-                            is_estimate   ? "use smaller train.micro_batch_sizes"
+                            takes_one     ? "use layout.pipeline = 1, as the model takes a step as one micro-batch"
+                            : is_estimate ? "use smaller train.micro_batch_sizes"
                             : smaller > 0 ? fmt::format("use train.micro_batch = {} or less", smaller)
                                           : fmt::format("use a global_batch of {} or more, with train.micro_batch = 1",
                                                         pipeline.stages * data_ranks)),
