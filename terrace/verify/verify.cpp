@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
@@ -93,9 +94,16 @@ config::LayoutConfig plain_layout(const config::LayoutConfig& layout) {
   return plain;
 }
 
+// The same steps on one rank. A model that takes a step as one micro-batch has all samples in it.
+config::Config on_one_rank(config::Config config) {
+  const bool is_one = !schedule::description_of(config).why_one_micro_batch(config).empty();
+  if (is_one) config.train.micro_batch = config.train.global_batch;
+  return config;
+}
+
 // The configuration for one rank, which computes in bf16 if the layout sends anything in bf16.
 config::Config one_rank_config(const config::Config& config) {
-  config::Config one = with_layout(config, {});
+  config::Config one = on_one_rank(with_layout(config, {}));
   if (travels_in_bf16(config.layout)) one.train.precision = config::Precision::bf16;
   return one;
 }
@@ -117,6 +125,13 @@ ErrorPair root(const ErrorPair& squares) {
   return {.ours = std::sqrt(squares.ours),
           .one_rank = std::sqrt(squares.one_rank),
           .rounding = std::sqrt(squares.rounding)};
+}
+
+// The loss of the i-th of `parts` parts of a step, each of as many micro-batches.
+double loss_of_part(const StepState& step, size_t i, size_t parts) {
+  const size_t each = step.micro_batch_losses.size() / parts;
+  const auto first = step.micro_batch_losses.begin() + static_cast<int64_t>(i * each);
+  return std::accumulate(first, first + static_cast<int64_t>(each), 0.0);
 }
 
 double square_of(const at::Tensor& tensor) { return std::pow(at::linalg_vector_norm(tensor).item<double>(), 2); }
@@ -155,7 +170,7 @@ struct Accuracy {
         const std::vector<double>& truth = exact.steps[step].micro_batch_losses;
         for (size_t i = 0; i < truth.size(); ++i) {
           const auto square_error = [&](const SmallRun& run) {
-            return std::pow(run.steps[step].micro_batch_losses.at(i) - truth[i], 2);
+            return std::pow(loss_of_part(run.steps[step], i, truth.size()) - truth[i], 2);
           };
           squares.ours += square_error(ours);
           squares.one_rank += square_error(one);
@@ -260,7 +275,7 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
     accuracy.draws.push_back({draw == 0 && comparable == unquantized
                                   ? ours
                                   : train_small(with_layout(drawn, unquantized), all, options.decorate),
-                              train_small(one_rank_config(drawn), {}), train_exactly(drawn)});
+                              train_small(one_rank_config(drawn), {}), train_exactly(on_one_rank(drawn))});
   }
 
   const at::NoGradGuard no_grad;
