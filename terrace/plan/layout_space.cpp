@@ -10,6 +10,7 @@
 #include "terrace/config/family.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/plan/variation.h"
+#include "terrace/schedule/description.h"
 #include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
@@ -37,7 +38,14 @@ class Enumeration {
         limits_(limits),
         keeps_sharding_(
             keeps("layout.sharding") || keeps("layout.shard_group") ||
-            (keeps("layout.shard_weights") && keeps("layout.shard_gradients") && keeps("layout.shard_optimizer"))) {}
+            (keeps("layout.shard_weights") && keeps("layout.shard_gradients") && keeps("layout.shard_optimizer"))),
+        takes_one_(!schedule::description_of(config).why_one_micro_batch(config).empty()) {
+    for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+      Config varied = config;
+      varied.train.recompute = recompute;
+      if (holds_rules(varied)) recomputes_.push_back(recompute);
+    }
+  }
 
   std::vector<Config> list() {
     const int64_t layers = config_.family->settings.layers(config_), given_micro_batch = config_.train.micro_batch;
@@ -50,7 +58,8 @@ class Enumeration {
         const int64_t share = config_.train.global_batch / data;
         std::vector<int64_t> micro_batches = {given_micro_batch};
         if (config_.train.micro_batch_sizes.empty()) {
-          micro_batches = choices("train.micro_batch", given_micro_batch, divisors_up_to(share, 64));
+          micro_batches = choices("train.micro_batch", given_micro_batch,
+                                  takes_one_ ? std::vector<int64_t>{share} : divisors_up_to(share, 64));
         }
         for (const int64_t micro_batch : micro_batches) {
           for (const ScheduleChoice& choice : schedules) vary(tensor, pipeline, data, micro_batch, choice);
@@ -137,8 +146,7 @@ class Enumeration {
 
   void vary_computation(Config& config) {
     const TrainConfig& train = config_.train;
-    const std::vector<Recompute> all = {Recompute::none, Recompute::selective, Recompute::full};
-    for (const Recompute recompute : choices("train.recompute", train.recompute, all)) {
+    for (const Recompute recompute : choices("train.recompute", train.recompute, recomputes_)) {
       config.train.recompute = recompute;
       for (const bool sequence_parallel : {false, true}) {
         if (keeps("layout.sequence_parallel") && sequence_parallel != config_.layout.sequence_parallel) continue;
@@ -161,7 +169,8 @@ class Enumeration {
   const Config& config_;
   int64_t devices_, ranks_per_node_, most_tensor_;
   const LayoutLimits& limits_;
-  bool keeps_sharding_;
+  bool keeps_sharding_, takes_one_;    // a step as one micro-batch
+  std::vector<Recompute> recomputes_;  // that the model may have
   std::vector<Config> list_;
 };
 
