@@ -9,6 +9,7 @@
 #include "terrace/models/gnn/settings/config.h"
 #include "terrace/models/gnn/settings/shrink.h"
 #include "terrace/models/planned_families.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::models::gnn {
 namespace {
@@ -154,15 +155,41 @@ TEST(GnnRules, RefuseWhatDerivativesCannotHave) {
   EXPECT_THAT(refusal_of_keys({"model.conv=gin"}), HasSubstr("does not see where atoms are"));
 }
 
-TEST(GnnRules, RefuseLayersAndNormsThatAreNotBuilt) {
+TEST(GnnRules, RefuseLayersThatAreNotBuilt) {
   for (const char* conv : {"dimenet", "mace", "gat", "sage", "mfc", "pnaplus", "pnaeq"}) {
     EXPECT_THAT(refusal_of_keys({std::string("model.conv=") + conv}),
                 HasSubstr("is not built yet; use \"schnet\", \"painn\", \"egnn\", \"pna\", \"gin\", \"gatv2\" or "
                           "\"cgcnn\""));
   }
   EXPECT_THAT(refusal_of_keys({"model.conv=transformer"}), HasSubstr("must be \"schnet\""));
-  EXPECT_THAT(refusal_of_keys({"model.norm=batch"}),
-              HasSubstr("needs statistics over all ranks; use \"none\" or \"layer\""));
+}
+
+TEST(GnnRules, RefuseWhatBatchNormCannotHave) {
+  const std::string dense = "[[model.outputs]]\nname = \"e\"\n", batch = "model.norm=batch";
+  EXPECT_EQ(refusal_of(dense, {batch}), "");
+  EXPECT_THAT(refusal_of_keys({batch}), HasSubstr("so that one molecule pushed another; use \"layer\" or \"none\""));
+  EXPECT_THAT(refusal_of(dense, {batch, "train.recompute=full"}), HasSubstr("use recompute = \"none\""));
+  EXPECT_THAT(refusal_of(dense, {batch, "train.micro_batch=0", "train.micro_batch_sizes={atoms = 100}"}),
+              HasSubstr("remove micro_batch_sizes, or use norm = \"layer\""));
+}
+
+TEST(GnnRules, RefuseSeveralMicroBatchesARankWithBatchNorm) {
+  const std::string dense = "[[model.outputs]]\nname = \"e\"\n";
+  const auto refusal_of_ranks = [&](int64_t ranks, const std::string& micro_batch, const std::string& norm) {
+    try {
+      schedule::check_ranks(materials(dense, {"model.norm=" + norm, "train.micro_batch=" + micro_batch}), ranks, ranks);
+      return std::string();
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(refusal_of_ranks(2, "1", "layer"), "");
+  EXPECT_EQ(refusal_of_ranks(2, "4", "batch"), "");
+  EXPECT_EQ(refusal_of_ranks(3, "0", "batch"), "");
+  EXPECT_THAT(refusal_of_ranks(2, "3", "batch"),
+              HasSubstr("train.global_batch = 8 graphs on 2 data-parallel ranks are 2 micro-batches of "
+                        "train.micro_batch = 3 on each; use micro_batch = 4, which is all of a rank's, or 3 "
+                        "data-parallel ranks"));
 }
 
 TEST(GnnRules, RefuseCutsAndTypes) {

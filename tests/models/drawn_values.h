@@ -13,12 +13,13 @@
 
 namespace terrace::models {
 
-// Gives every parameter its initial value for the seed, and hands it to `change` with noise of its sizes from a normal
-// distribution of the deviation. Then allocates gradients.
+// Gives every parameter and buffer its initial value for the seed, and hands it to `change` with noise of its sizes
+// from a normal distribution of the deviation. Then allocates gradients.
 template <typename Change>
 void draw_values(Model& model, at::ScalarType type, uint64_t seed, double deviation, const Change& change) {
   at::set_num_threads(1);
   nn::initialize(model.parameters(), seed);
+  nn::initialize(model.buffers(), seed);
   const at::NoGradGuard no_grad;
   auto generator = at::make_generator<at::CPUGeneratorImpl>(30 + seed);
   for (nn::Parameter* parameter : model.parameters()) {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "terrace/base/error.h"
+#include "terrace/models/planned_families.h"
 #include "terrace/plan/layout_space.h"
 #include "terrace/plan/variation.h"
 #include "tests/plan/small_gpt.h"
@@ -208,6 +209,40 @@ TEST(Variations, DifferInTheKeysThatTheyName) {
     EXPECT_EQ(differences(config, one.config), one.settings);
     EXPECT_TRUE(holds_rules(one.config));
   }
+}
+
+// A graph network with 32 graphs in a step.
+config::Config small_graph_network(const std::string& norm, const std::string& outputs) {
+  return config::parse(
+      "[model]\nfamily = \"gnn\"\nconv = \"painn\"\nlayers = 4\nwidth = 32\nnorm = \"" + norm + "\"\n" + outputs +
+          "[data]\ntrain = [\"unread\"]\naverage_atoms = 20.0\naverage_edges = 200.0\nmost_atoms = 40\n"
+          "most_edges = 500\n[train]\nglobal_batch = 32\nsteps = 3\n[optimizer]\nlearning_rate = 1e-3\n"
+          "[checkpoint]\nfolder = \"unused\"\n",
+      "graphs.toml", models::planned_families(), {});
+}
+
+TEST(LegalLayouts, TakeAStepOfBatchNormAsOneMicroBatch) {
+  const std::string energy = "[[model.outputs]]\nname = \"energy\"\n";
+  const std::vector<config::Config> layouts = legal_layouts(small_graph_network("batch", energy), 4, 4, 1);
+  std::set<int64_t> pipelines;
+  for (const config::Config& config : layouts) {
+    pipelines.insert(config.layout.pipeline);
+    EXPECT_EQ(config.train.micro_batch, 8 * config.layout.pipeline);
+    EXPECT_EQ(config.train.recompute, config::Recompute::none);
+  }
+  EXPECT_EQ(pipelines, (std::set<int64_t>{1, 2, 4}));
+  EXPECT_GT(legal_layouts(small_graph_network("layer", energy), 4, 4, 1).size(), 2 * layouts.size());
+  config::Config several = small_graph_network("batch", energy);
+  several.train.micro_batch = 4;
+  EXPECT_THROW(planned_run(several, {.machine = small_machine(), .software = {}, .devices = 4}), UserError);
+}
+
+TEST(LegalLayouts, RecomputeNothingThatForcesNeed) {
+  const std::string forces =
+      "[[model.outputs]]\nname = \"energy\"\n[[model.outputs]]\nname = \"forces\"\nderivative_of = \"energy\"\n";
+  const std::vector<config::Config> layouts = legal_layouts(small_graph_network("none", forces), 4, 4, 1);
+  EXPECT_FALSE(layouts.empty());
+  for (const config::Config& config : layouts) EXPECT_EQ(config.train.recompute, config::Recompute::none);
 }
 
 }  // namespace

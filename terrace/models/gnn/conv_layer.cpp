@@ -15,7 +15,7 @@ bool activates_behind(const ModelConfig& config) {
 
 NetworkLayer::NetworkLayer(const ModelConfig& config, LayerPlace place, const nn::Build& build)
     : conv_(add_conv(config, place, build)),
-      norm_(config.norm == NormKind::layer ? &add_module<StateNorm>("norm", config.width, build) : nullptr),
+      norm_(config.norm == NormKind::none ? nullptr : &add_module<StateNorm>("norm", config.norm, config.width, build)),
       activation_(config.activation),
       activates_(activates_behind(config)) {}
 
@@ -41,7 +41,7 @@ ConvLayer& NetworkLayer::add_conv(const ModelConfig& config, LayerPlace place, c
 
 States NetworkLayer::forward(const States& states, const Graphs& graphs, const Pass& pass) const {
   States result = conv_.forward(states, graphs, pass);
-  if (norm_ != nullptr) result.scalars = norm_->forward(result.scalars);
+  if (norm_ != nullptr) result.scalars = norm_->forward(result.scalars, pass);
   if (activates_) result.scalars = activated(result.scalars, activation_);
   return result;
 }

@@ -64,6 +64,16 @@ std::vector<nn::Parameter*> Gnn::unit_parameters(int64_t unit) {
   return list;
 }
 
+std::vector<nn::Buffer*> Gnn::unit_buffers(int64_t unit) {
+  if (unit == 0) return {};
+  if (unit + 1 < num_units()) return layers_.at(static_cast<size_t>(unit - 1))->buffers();
+  std::vector<nn::Buffer*> list;
+  for (Heads* heads : heads_) {
+    for (nn::Buffer* buffer : heads->buffers()) list.push_back(buffer);
+  }
+  return list;
+}
+
 bool Gnn::has_vectors_behind(int64_t unit) const {
   return config_.conv == Conv::painn && unit > 0 && !config_.is_last(unit - 1);
 }

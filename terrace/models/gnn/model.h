@@ -36,6 +36,7 @@ class Gnn : public Model {
 
   int64_t num_units() const override { return config_.layers + 2; }
   std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
+  std::vector<nn::Buffer*> unit_buffers(int64_t unit) override;
   Tensors forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) override;
   // The terms of settings/gnn_figures.h.
   Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;

@@ -1,15 +1,18 @@
 // Implements the modules.
 #include "terrace/models/gnn/modules.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/where.h>
 #include <fmt/format.h>
 
 #include <cmath>
 #include <numbers>
 
 #include "terrace/base/error.h"
+#include "terrace/ops/batch_norm.h"
 #include "terrace/ops/linear.h"
 #include "terrace/ops/softplus.h"
 #include "terrace/ops/trained_value.h"
@@ -17,7 +20,16 @@
 namespace terrace::models::gnn {
 namespace {
 
-constexpr double norm_epsilon = 1e-5;
+constexpr double norm_epsilon = 1e-5, norm_momentum = 0.1;
+
+// Without waiting for a GPU: what is not to be added is masked.
+void add_to_running(const ops::RowStatistics& step, const at::Tensor& mean, const at::Tensor& variance) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor unbiased = step.variance.mul(step.rows.div(step.rows.sub(1.0).clamp_min(1.0)));
+  const at::Tensor counts = step.rows.ge(2.0).logical_and(step.mean.isfinite()).logical_and(unbiased.isfinite());
+  mean.copy_(at::where(counts, mean.lerp(step.mean.to(mean.scalar_type()), norm_momentum), mean));
+  variance.copy_(at::where(counts, variance.lerp(unbiased.to(variance.scalar_type()), norm_momentum), variance));
+}
 
 nn::InitialValue glorot(int64_t inputs, int64_t outputs, double gain) {
   const double bound = gain * std::sqrt(6.0 / static_cast<double>(inputs + outputs));
@@ -82,13 +94,29 @@ at::Tensor EdgeLinear::forward(const at::Tensor& x, const at::Tensor& features, 
   return features_ == nullptr ? sum : sum.add(features_->forward(features, pass));
 }
 
-StateNorm::StateNorm(int64_t width, const nn::Build& build)
+StateNorm::StateNorm(NormKind kind, int64_t width, const nn::Build& build)
     : weight_(add_parameter("weight", {width}, nn::InitialValue::constant(1.0), /*decay=*/false, build)),
-      bias_(add_parameter("bias", {width}, nn::InitialValue::constant(0.0), /*decay=*/false, build)) {}
+      bias_(add_parameter("bias", {width}, nn::InitialValue::constant(0.0), /*decay=*/false, build)),
+      mean_(kind == NormKind::batch ? &add_buffer("running_mean", {width}, nn::InitialValue::constant(0.0), build)
+                                    : nullptr),
+      variance_(kind == NormKind::batch
+                    ? &add_buffer("running_variance", {width}, nn::InitialValue::constant(1.0), build)
+                    : nullptr) {
+  if (mean_ != nullptr) mean_->needs_data_ranks = true;
+}
 
-at::Tensor StateNorm::forward(const at::Tensor& x) const {
-  return at::layer_norm(x, {x.size(-1)}, ops::trained_value(nn::weight_of(&weight_), x.scalar_type()),
-                        ops::trained_value(nn::weight_of(&bias_), x.scalar_type()), norm_epsilon);
+at::Tensor StateNorm::forward(const at::Tensor& x, const Pass& pass) const {
+  const at::Tensor weight = ops::trained_value(nn::weight_of(&weight_), x.scalar_type());
+  const at::Tensor bias = ops::trained_value(nn::weight_of(&bias_), x.scalar_type());
+  if (mean_ == nullptr) return at::layer_norm(x, {x.size(-1)}, weight, bias, norm_epsilon);
+  return of_batch(x, pass).mul(weight).add(bias);
+}
+
+at::Tensor StateNorm::of_batch(const at::Tensor& x, const Pass& pass) const {
+  if (!pass.training) return x.sub(mean_->value).mul(variance_->value.add(norm_epsilon).rsqrt());
+  const ops::NormalizedRows normalized = ops::normalized_rows(x, norm_epsilon, mean_->data_ranks);
+  if (!pass.repeated) add_to_running(normalized.statistics, mean_->value, variance_->value);
+  return normalized.x;
 }
 
 DenseLayers::DenseLayers(int64_t inputs, int64_t layers, int64_t width, int64_t outputs, Activation activation,

@@ -51,14 +51,20 @@ class EdgeLinear : public nn::Module {
   Linear* const features_;  // null: none
 };
 
-// LayerNorm over the columns of states.
+// LayerNorm over the columns of states, or batch norm (Ioffe and Szegedy, arXiv 1502.03167) over atoms: in training
+// those of the micro-batches of all data-parallel ranks, which must make the call together; otherwise with the running
+// statistics, to which a step adds a tenth of its own, the variance divided by the number of atoms less 1. A step with
+// fewer than two atoms, or with statistics that are not finite, leaves them alone.
 class StateNorm : public nn::Module {
  public:
-  StateNorm(int64_t width, const nn::Build& build);
-  at::Tensor forward(const at::Tensor& x) const;
+  StateNorm(NormKind kind, int64_t width, const nn::Build& build);
+  at::Tensor forward(const at::Tensor& x, const Pass& pass) const;  // [N, F] of [N, F]
 
  private:
+  at::Tensor of_batch(const at::Tensor& x, const Pass& pass) const;
+
   nn::Parameter &weight_, &bias_;
+  nn::Buffer *const mean_, *const variance_;  // [F]: running statistics; null with LayerNorm
 };
 
 // Hidden layers with activations, of `width`, then a linear layer.

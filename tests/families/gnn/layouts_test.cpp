@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "terrace/base/error.h"
 #include "terrace/base/random.h"
 #include "terrace/data/graphs/prepare_graphs.h"
 #include "terrace/verify/verify.h"
@@ -71,6 +72,11 @@ class GnnLayouts : public RunsOfFamily {
             "layout.check_calls=true"};
   }
 
+  static Keys with_batch_norm(Keys more = {}) {
+    more.insert(more.end(), {"model.norm=batch", "train.micro_batch=0"});
+    return more;
+  }
+
   std::string conv_, outputs_;
 };
 
@@ -93,6 +99,74 @@ TEST_F(GnnLayouts, EveryShardingTrainsForcesToTheSameBits) {
 TEST_F(GnnLayouts, EveryShardingTrainsTheSameBitsInABudget) {
   use_potential("painn");
   expect_equal(parallel::some_layouts(), in_budget());
+}
+
+// A step has five graphs, so that some ranks of larger layouts have no atoms and take part in the sums of all others.
+TEST_F(GnnLayouts, EveryShardingTrainsTheSameBitsWithBatchNorm) {
+  use_heads("gin");
+  expect_equal(parallel::all_layouts(), with_batch_norm({"layout.check_calls=true"}));
+  use_heads("painn");
+  outputs_ += "head = \"conv\"\n";
+  expect_equal(parallel::some_layouts(), with_batch_norm());
+}
+
+TEST_F(GnnLayouts, RanksTrainAlikeWithBatchNorm) {
+  use_heads("gin");
+  outputs_ += "head = \"conv\"\n";
+  const std::string parts = (folder_ / "parts").string();
+  data::GraphsPreparation().prepare(
+      {.inputs = {(folder_ / "molecules.xyz").string()}, .output = parts, .flags = {{"split", {"0.7", "0.3", "0"}}}});
+  const Keys keys =
+      with_batch_norm({"optimizer.epsilon=1e-2", "train.evaluate_every=2", "data.train=[\"" + parts + "\"]"});
+  const Result one = run(1, keys);
+  EXPECT_FALSE(one.tensors.at("buffers/layers.3.norm.running_mean").eq(0.0).any().item<bool>());
+  EXPECT_FALSE(one.tensors.at("buffers/head.charges.layers.0.norm.running_variance").eq(1.0).any().item<bool>());
+  ASSERT_EQ(one.metrics.evaluations.size(), 2u);
+  for (const int64_t ranks : {2, 3, 4, 7}) {
+    SCOPED_TRACE(ranks);
+    const Result ours = run(ranks, keys);
+    ASSERT_EQ(ours.tensors.size(), one.tensors.size());
+    for (const auto& [name, values] : ours.tensors) {
+      EXPECT_TRUE(values.allclose(one.tensors.at(name), 1e-4, 1e-5)) << name;
+    }
+    for (const auto& [step, metrics] : ours.metrics.steps) {
+      const double loss = one.metrics.steps.at(step).loss;
+      EXPECT_NEAR(metrics.loss, loss, 1e-5 * loss) << step;
+    }
+    // Running statistics of few steps lie far from those of the data, so that layers enlarge each other's rounding.
+    for (const auto& [step, metrics] : ours.metrics.evaluations) {
+      const double loss = one.metrics.evaluations.at(step).validation_loss;
+      EXPECT_NEAR(metrics.validation_loss, loss, 1e-4 * loss) << step;
+    }
+  }
+}
+
+TEST_F(GnnLayouts, PipelinesTrainAsOneStageDoesWithBatchNorm) {
+  use_heads("gin");
+  expect_one_stage(1, with_batch_norm());
+  expect_one_stage(2, with_batch_norm(), {{"layout.pipeline=2"}, {"layout.pipeline=2", "layout.schedule=zb-h1"}});
+}
+
+TEST_F(GnnLayouts, ResumedRunsHaveTheSameBitsWithBatchNormAtAnotherLayout) {
+  use_heads("gin");
+  const Keys keys = with_batch_norm({"optimizer.schedule=constant", "layout.sharding=zero3"});
+  const Result whole = run(2, with_batch_norm({"optimizer.schedule=constant"}));
+  run(2, with_batch_norm({"optimizer.schedule=constant", "train.steps=2"}));
+  const Result resumed = run(2, keys, "auto");
+  ASSERT_EQ(whole.tensors.size(), resumed.tensors.size());
+  for (const auto& [name, tensor] : whole.tensors) EXPECT_TRUE(tensor.equal(resumed.tensors.at(name))) << name;
+}
+
+TEST_F(GnnLayouts, RefuseSeveralMicroBatchesWithBatchNorm) {
+  use_heads("gin");
+  try {
+    run(2, {"model.norm=batch"});
+    FAIL() << "three graphs of a rank are two micro-batches";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("use micro_batch = 3, which is all of a rank's, or 3 data-parallel ranks"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(GnnLayouts, PipelinesTrainAsOneStageDoes) {
@@ -152,6 +226,12 @@ TEST_F(GnnLayouts, PassVerify) {
       const verify::Verdict verdict = verify::verify(config(keys), {.ranks = 2});
       EXPECT_TRUE(verdict.holds()) << keys.front() << "\n" << verify::text(verdict);
     }
+  }
+  use_heads("gin");
+  for (const int64_t ranks : {2, 3}) {
+    const Keys keys = with_batch_norm({"layout.sharding=zero3", fmt::format("train.global_batch={}", 2 * ranks)});
+    const verify::Verdict verdict = verify::verify(config(keys), {.ranks = ranks});
+    EXPECT_TRUE(verdict.holds()) << verify::text(verdict);
   }
   use_heads("painn");
   const Keys pipeline = {"layout.pipeline=2", "train.global_batch=8", "optimizer.clip=0.0"};

@@ -1,5 +1,6 @@
-// Compares outputs, losses, errors and every gradient of small graph networks with torch_geometric's layers and, where
-// it has none, with plain PyTorch; of potentials through the derivatives of their energies.
+// Compares outputs, losses, errors, running statistics and every gradient of small graph networks with
+// torch_geometric's layers and, where it has none, with plain PyTorch; of potentials through the derivatives of their
+// energies.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,6 +17,7 @@ Json options_of_gnn(const ModelConfig& config) {
                   {"reading", config::name_of(config.reading)},
                   {"activation", config::name_of(config.activation)},
                   {"pooling", config::name_of(config.pooling)},
+                  {"norm", config::name_of(config.norm)},
                   {"layers", config.layers},
                   {"radius", config.radius},
                   {"radial", config.radial},
@@ -69,6 +71,7 @@ testing::Tensors computed(Gnn& model, const Batch& batch, const ModelConfig& con
   for (const nn::Parameter* parameter : model.parameters()) {
     results["gradient." + parameter->name] = parameter->gradient;
   }
+  for (const nn::Buffer* buffer : model.buffers()) results["buffer." + buffer->name] = buffer->value;
   return results;
 }
 

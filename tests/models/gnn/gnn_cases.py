@@ -39,6 +39,7 @@ class Parameters:
 class Graph:
     def __init__(self, inputs, options):
         self.inputs, self.options = inputs, options
+        self.norms, self.training = {}, True
         self.vectors = inputs["vectors"]
         self.receivers, self.senders = inputs["receivers"], inputs["senders"]
         self.of_atoms = inputs["graphs"]
@@ -60,6 +61,11 @@ class Graph:
     def sum(self, x, rows=None, count=None):
         rows, count = (self.receivers, self.atoms) if rows is None else (rows, count)
         return x.new_zeros(count, *x.shape[1:]).index_add(0, rows, x)
+
+    def batch_norm(self, p, x):
+        """Of torch, which keeps the running statistics from the pass in training for that of an evaluation."""
+        norm = self.norms.setdefault(p.name, torch.nn.BatchNorm1d(x.shape[1], dtype=x.dtype)).train(self.training)
+        return functional_call(norm, {"weight": p["weight"], "bias": p["bias"]}, (x,))
 
     def mean(self, x):
         counts = self.sum(torch.ones_like(x[:, :1])).clamp(min=1)
@@ -221,8 +227,10 @@ def layer(p, states, graph, options):
         new.x = gatv2(below, states.x, graph, options)
     else:
         new.x = cgcnn(below, states.x, graph)
-    if "norm.weight" in p:
+    if options["norm"] == "layer":
         new.x = F.layer_norm(new.x, new.x.shape[1:], p["norm.weight"], p["norm.bias"])
+    elif options["norm"] == "batch":
+        new.x = graph.batch_norm(p.below("norm"), new.x)
     if options["reading"] == "hydragnn" or conv in ("pna", "gin", "gatv2"):
         new.x = activation(new.x)
     return new
@@ -316,10 +324,15 @@ def gnn(inputs, options):
     graph = Graph(inputs, options)
     results = {}
     of_outputs = values(inputs, graph, options)
+    for name, norm in graph.norms.items():
+        results["buffer." + name + ".running_mean"] = norm.running_mean.clone()
+        results["buffer." + name + ".running_variance"] = norm.running_var.clone()
+    graph.training = False
+    evaluated = values(inputs, graph, options) if graph.norms else of_outputs
     for output in options["outputs"]:
         name = output["name"]
         mean, variance = of_outputs[name]
-        results["value." + name] = mean * inputs["scales." + name] + inputs["offsets." + name]
+        results["value." + name] = evaluated[name][0] * inputs["scales." + name] + inputs["offsets." + name]
         error = mean - inputs["targets." + name]
         if output["per_atom"]:
             atoms = torch.bincount(graph.of_atoms, minlength=graph.graphs)[:, None].to(error.dtype)

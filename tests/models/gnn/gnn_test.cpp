@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "terrace/models/gnn/cost/cost.h"
@@ -235,8 +236,17 @@ TEST_P(GnnNetworks, TakeBatchesWithoutGraphsAtomsOrEdges) {
   }
 }
 
+// Batch norm makes the outputs of a graph depend on the others in training.
+std::vector<SmallGnn> without_batch_norm() {
+  std::vector<SmallGnn> list = small_gnns();
+  std::erase_if(list, [](const SmallGnn& small) { return small.config.norm == NormKind::batch; });
+  return list;
+}
+
+class GnnGraphs : public ::testing::TestWithParam<SmallGnn> {};
+
 // A batch, and each of its graphs alone.
-TEST_P(GnnNetworks, HaveTheSameSumsOfOneBatchAndOfItsGraphs) {
+TEST_P(GnnGraphs, HaveTheSameSumsOfOneBatchAndOfItsGraphs) {
   const ModelConfig& config = GetParam().config;
   const auto whole = drawn(config, at::kDouble), parts = drawn(config, at::kDouble);
   const std::vector<SmallStructure> structures = some_structures(10, false);
@@ -333,6 +343,58 @@ TEST_P(GnnNetworks, ReadTheTensorsOfTheirRows) {
 TEST_P(GnnNetworks, HaveAsManyParametersAsTheClosedForm) {
   const ModelConfig& config = GetParam().config;
   EXPECT_EQ(parameter_count(config), schedule::elements(unit_table(config, {})));
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, GnnGraphs, ::testing::ValuesIn(without_batch_norm()), [](const auto& small) {
+  std::string name = small.param.name;
+  std::erase_if(name, [](char c) { return c == ','; });
+  std::ranges::replace(name, ' ', '_');
+  return name;
+});
+
+// Its running statistics belong to no batch.
+TEST(GnnBatchNorm, EvaluatesAGraphAloneAsBesideOthers) {
+  ModelConfig config = small_gnn(Conv::gin, many_outputs());
+  config.norm = NormKind::batch;
+  config = with_derived_values(config);
+  const auto model = drawn(config, at::kDouble);
+  const at::Tensor positions = at::eye(3, at::kDouble);
+  const Batch one = some_graphs(config, {{positions}}, 14);
+  terms_and_gradients(*model, some_graphs(config, some_structures(13), 13), training_pass(config));
+  std::vector<at::Tensor> statistics;
+  for (const nn::Buffer* buffer : model->buffers()) statistics.push_back(buffer->value.clone());
+  Batch two = some_graphs(config, {{positions}, {positions.mul(2.0)}}, 14);
+  two.tensors["species"].narrow(0, 0, 3).copy_(one["species"]);
+  const Outputs alone = outputs_of(*model, in_plain_units(one, config));
+  const Outputs beside = outputs_of(*model, in_plain_units(two, config));
+  for (const auto& [name, value] : alone) {
+    EXPECT_LE(largest(value.sub(beside.at(name).narrow(0, 0, value.size(0)))), 1e-12) << name;
+  }
+  for (size_t i = 0; i < statistics.size(); ++i) EXPECT_TRUE(statistics[i].equal(model->buffers()[i]->value)) << i;
+}
+
+// A second forward of the same micro-batch, a step with one atom and one with numbers that are not finite.
+TEST(GnnBatchNorm, LeavesRunningStatisticsAlone) {
+  ModelConfig config = small_gnn(Conv::gin, many_outputs());
+  config.norm = NormKind::batch;
+  config = with_derived_values(config);
+  const auto model = drawn(config, at::kFloat);
+  const auto expect_change = [&](const Batch& batch, bool repeated, bool changes) {
+    std::vector<at::Tensor> before;
+    for (const nn::Buffer* buffer : model->buffers()) before.push_back(buffer->value.clone());
+    Pass pass = training_pass(config);
+    pass.repeated = repeated;
+    model->loss(0, {}, batch, pass);
+    for (size_t i = 0; i < before.size(); ++i) {
+      EXPECT_EQ(before[i].equal(model->buffers()[i]->value), !changes) << model->buffers()[i]->name;
+    }
+  };
+  const Batch batch = some_graphs(config, some_structures(15), 15);
+  expect_change(batch, false, true);
+  expect_change(batch, true, false);
+  expect_change(some_graphs(config, {{at::zeros({1, 3}, at::kDouble)}}, 15), false, false);
+  model->parameters().front()->value.detach().fill_(std::nan(""));
+  expect_change(batch, false, false);
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, GnnNetworks, ::testing::ValuesIn(small_gnns()), [](const auto& small) {

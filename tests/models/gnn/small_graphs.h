@@ -117,6 +117,12 @@ inline std::vector<SmallGnn> small_gnns() {
   inputs.branches = 2;
   inputs.outputs[1].head = HeadKind::conv;
   list.push_back({"painn with all inputs, branches and a conv head", inputs});
+  ModelConfig normed = small_gnn(Conv::gin, many_outputs());
+  normed.norm = NormKind::batch;
+  normed.reading = Reading::hydragnn;
+  list.push_back({"gin of HydraGNN with batch norm", normed});
+  inputs.norm = NormKind::batch;
+  list.push_back({"painn with batch norm and a conv head", inputs});
   for (SmallGnn& small : list) small.config = with_derived_values(small.config);
   return list;
 }

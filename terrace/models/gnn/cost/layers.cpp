@@ -6,10 +6,15 @@
 namespace terrace::models::gnn {
 namespace {
 
-void count_norm(UnitCounter& unit, const std::string& name, int64_t width) {
+// Batch norm sums rows, sums squares of deviations, which it keeps in the place of its input, and scales them.
+void count_norm(UnitCounter& unit, NormKind kind, const std::string& name, int64_t width) {
+  if (kind == NormKind::none) return;
   unit.parameter(name + ".weight", {width});
   unit.parameter(name + ".bias", {width});
-  unit.elements("norm", Rows::atoms, width, 1, 1, 1);
+  if (kind == NormKind::layer) return unit.elements("norm", Rows::atoms, width, 1, 1, 1);
+  unit.buffer(name + ".running_mean", {width});
+  unit.buffer(name + ".running_variance", {width});
+  unit.elements("batch norm", Rows::atoms, width, 6, 5, 1);
 }
 
 void count_activation(UnitCounter& unit, Rows rows, int64_t columns) {
@@ -180,7 +185,7 @@ void count_geometry(UnitCounter& unit, const ModelConfig& config) {
 
 void count_layer(UnitCounter& unit, const ModelConfig& config, const std::string& name, bool first, bool last) {
   count_conv(unit, config, name + ".conv", first, last);
-  if (config.norm == NormKind::layer) count_norm(unit, name + ".norm", config.width);
+  count_norm(unit, config.norm, name + ".norm", config.width);
   count_activation(unit, Rows::atoms, config.width);
 }
 

@@ -42,6 +42,10 @@ void UnitCounter::parameter(const std::string& name, std::vector<int64_t> shape)
   row_.parameters.push_back({name, ParamMark::replicated(std::move(shape))});
 }
 
+void UnitCounter::buffer(const std::string& name, std::vector<int64_t> shape) {
+  row_.buffers.push_back({name, std::move(shape)});
+}
+
 // What is differentiated twice keeps its input and, for the derivative of its derivative, the gradient of its output.
 void UnitCounter::keep(Rows rows, int64_t columns) {
   const int64_t bytes = count(rows) * columns * options_.element_bytes * (differentiated_ ? 2 : 1);

@@ -35,6 +35,7 @@ class UnitCounter {
   void set_differentiated(bool differentiated) { differentiated_ = differentiated; }
 
   void parameter(const std::string& name, std::vector<int64_t> shape);
+  void buffer(const std::string& name, std::vector<int64_t> shape);
   // Parameters NAME.weight and NAME.bias, and the products. `is_energy`: what it gives is summed to the energy, whose
   // gradient is 1.
   void linear(const std::string& name, Rows rows, int64_t inputs, int64_t outputs, bool bias = true,

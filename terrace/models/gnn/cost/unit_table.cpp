@@ -114,4 +114,9 @@ schedule::SampleSizes GnnDescription::sample_sizes(const config::Config& config)
           .largest = {{"atoms", sizes.most_atoms}, {"edges", sizes.most_edges}}};
 }
 
+std::string GnnDescription::why_one_micro_batch(const config::Config& config) const {
+  if (model_of(config).norm != NormKind::batch) return "";
+  return "model.norm = \"batch\" takes its statistics over one micro-batch of all ranks together";
+}
+
 }  // namespace terrace::models::gnn

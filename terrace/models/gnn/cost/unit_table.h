@@ -16,6 +16,8 @@ class GnnDescription : public schedule::Description {
                                  const schedule::UnitTableOptions& options) const override;
   // The keys of [data], and where they are 0 the training parts of the prepared data.
   schedule::SampleSizes sample_sizes(const config::Config& config) const override;
+  // With batch norm, whose statistics are those of a micro-batch.
+  std::string why_one_micro_batch(const config::Config& config) const override;
 };
 
 }  // namespace terrace::models::gnn

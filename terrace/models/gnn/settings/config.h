@@ -19,7 +19,7 @@ enum class Conv { schnet, painn, egnn, pna, gin, gatv2, cgcnn };
 enum class Reading { paper, hydragnn };
 enum class Edges { radius, given };
 enum class Pooling { add, mean, max };
-enum class NormKind { none, layer };
+enum class NormKind { none, layer, batch };
 enum class Activation { automatic, relu, silu, tanh, gelu, softplus, shifted_softplus };
 
 enum class Level { graph, node };
@@ -152,7 +152,7 @@ struct Names<models::gnn::Pooling> {
 };
 template <>
 struct Names<models::gnn::NormKind> {
-  static constexpr std::array<std::string_view, 2> words = {"none", "layer"};
+  static constexpr std::array<std::string_view, 3> words = {"none", "layer", "batch"};
 };
 template <>
 struct Names<models::gnn::Activation> {

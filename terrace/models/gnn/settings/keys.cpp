@@ -27,25 +27,19 @@ constexpr int64_t most_radial = 10'000, most_columns = 10'000, most_branches = 1
 template <typename Enum>
 struct ChoiceWithoutSome {
   std::vector<std::string_view> not_built;
-  std::string_view why;
 
   std::string description() const { return Choice<Enum>{}.description(); }
   std::string read(const toml::node& node, Enum& value) const {
     const auto word = node.value<std::string>();
     if (node.is_string() && std::ranges::find(not_built, *word) != not_built.end()) {
-      return fmt::format("is not built yet{}; use {}", why, description());
+      return fmt::format("is not built yet; use {}", description());
     }
     return Choice<Enum>{}.read(node, value);
   }
 };
 
 const ChoiceWithoutSome<Conv>& convs() {
-  static const ChoiceWithoutSome<Conv> choice{{"dimenet", "mace", "gat", "sage", "mfc", "pnaplus", "pnaeq"}, ""};
-  return choice;
-}
-
-const ChoiceWithoutSome<NormKind>& norms() {
-  static const ChoiceWithoutSome<NormKind> choice{{"batch"}, ", as it needs statistics over all ranks"};
+  static const ChoiceWithoutSome<Conv> choice{{"dimenet", "mace", "gat", "sage", "mfc", "pnaplus", "pnaeq"}};
   return choice;
 }
 
@@ -120,7 +114,9 @@ std::vector<config::Key> keys() {
                  "Properties of given edges that are inputs, with their numbers of columns.");
   model.optional("charge", &M::charge, Text{.may_be_empty = true}, OnResume::fixed,
                  "A property of structures of one column, such as the total charge, that is an input.");
-  model.optional("norm", &M::norm, norms(), OnResume::fixed, "LayerNorm of the atoms' states after each layer.");
+  model.optional(
+      "norm", &M::norm, Choice<NormKind>{}, OnResume::fixed,
+      "Of the atoms' states after each layer: LayerNorm, or batch norm over the atoms of a step on all ranks.");
   model.optional("activation", &M::activation, Choice<Activation>{}, OnResume::fixed,
                  "Of layers and heads. auto: that of the paper, or relu with reading = \"hydragnn\".");
   model.optional("pooling", &M::pooling, Choice<Pooling>{}, OnResume::fixed,

@@ -154,6 +154,28 @@ std::string derivatives_keep_their_graph(const Config& c) {
       config::name_of(c.train.recompute));
 }
 
+std::string batch_norm_keeps_molecules_apart(const Config& c) {
+  if (model_of(c).norm != NormKind::batch || !model_of(c).has_derivatives()) return "";
+  return "model.norm = \"batch\" and forces or stress among model.outputs: an energy would depend on the other "
+         "structures of the batch, so that one molecule pushed another; use \"layer\" or \"none\"";
+}
+
+std::string batch_norm_has_one_forward(const Config& c) {
+  if (model_of(c).norm != NormKind::batch || c.train.recompute == config::Recompute::none) return "";
+  return fmt::format(
+      "train.recompute = \"{}\" and model.norm = \"batch\", whose sums over all ranks would be taken twice; use "
+      "recompute = \"none\", or norm = \"layer\"",
+      config::name_of(c.train.recompute));
+}
+
+std::string batch_norm_has_no_budget(const Config& c) {
+  if (model_of(c).norm != NormKind::batch || c.train.micro_batch_sizes.empty()) return "";
+  return fmt::format(
+      "train.micro_batch_sizes = {} and model.norm = \"batch\": a rank would have as many micro-batches as its samples "
+      "need, and batch norm takes its statistics over one; remove micro_batch_sizes, or use norm = \"layer\"",
+      config::toml_text(c.train.micro_batch_sizes));
+}
+
 std::string derivatives_need_positions(const Config& c) {
   const ModelConfig& model = model_of(c);
   if (model.conv != Conv::gin || !model.has_derivatives()) return "";
@@ -273,6 +295,9 @@ std::vector<config::Rule> rules() {
       {{"model.outputs"}, derivatives_are_of_energies},
       {{"layout.pipeline", "model.outputs"}, derivatives_have_one_stage},
       {{"train.recompute", "model.outputs"}, derivatives_keep_their_graph},
+      {{"model.norm", "model.outputs"}, batch_norm_keeps_molecules_apart},
+      {{"train.recompute", "model.norm"}, batch_norm_has_one_forward},
+      {{"train.micro_batch_sizes", "model.norm"}, batch_norm_has_no_budget},
       {{"model.conv", "model.outputs"}, derivatives_need_positions},
       {{"model.max_neighbours", "model.cap_with_forces", "model.outputs"}, cap_keeps_energies_smooth},
       {{"layout.tensor"}, nothing_is_cut},
