@@ -55,6 +55,28 @@ class GraphPredictorTest : public ::testing::Test {
 std::unique_ptr<ScratchFolder> GraphPredictorTest::folder_;
 std::unique_ptr<const GraphPredictor> GraphPredictorTest::model_;
 
+// Statistics of a batch of one would leave no trace of the structure, and those of the beginning fit no weights.
+TEST(GraphPredictorWithBatchNorm, PredictsWithRunningStatistics) {
+  const ScratchFolder folder;
+  const std::string pairs = (folder / "pairs").string();
+  write_pairs_of_atoms(pairs + ".xyz", 80);
+  data::GraphsPreparation().prepare({.inputs = {pairs + ".xyz"}, .output = pairs});
+  const std::string toml = fmt::format(
+      "[model]\nfamily = \"gnn\"\nconv = \"schnet\"\nlayers = 2\nwidth = 16\nradius = 4.0\nradial = 16\nnorm = "
+      "\"batch\"\n"
+      "[[model.outputs]]\nname = \"energy\"\nper_atom = true\n"
+      "[data]\ntrain = [\"{0}\"]\n[train]\nglobal_batch = 40\nsteps = 300\nthreads = 1\ndevice = \"cpu\"\n"
+      "[optimizer]\nlearning_rate = 5e-3\n[checkpoint]\nfolder = \"{0}_run\"\n",
+      pairs);
+  train::run(config::parse(toml, "pairs.toml", models::families()), {.ranks = 2});
+  const GraphPredictor model(pairs + "_run");
+  for (const double distance : {1.0, 1.2, 1.6, 2.0}) {
+    const Structure structure{.species = {6, 6}, .positions = {0.1, 0.2, 0.3, 0.1 + distance, 0.2, 0.3}};
+    const double e = std::exp(1.2 - distance);
+    EXPECT_NEAR(model.predict({&structure, 1}).values.at("energy")[0], (1 - e) * (1 - e) - 6, 0.05) << distance;
+  }
+}
+
 TEST_F(GraphPredictorTest, HasLearnedTheEnergy) {
   for (const double distance : {1.0, 1.2, 1.6, 2.0}) {
     const double e = std::exp(1.2 - distance);

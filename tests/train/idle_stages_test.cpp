@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "terrace/models/families.h"
 #include "tests/train/tiny_run.h"
 
 namespace terrace::train {
@@ -50,6 +51,19 @@ TEST_F(Idle, LinesForTheFirstAndTheFullBatchOfARampUp) {
   EXPECT_THAT(lines(1, ramp), ElementsAre(HasSubstr("2 micro-batches each in steps of 2 samples"),
                                           HasSubstr("8 micro-batches each in steps of 8 samples")));
   EXPECT_THAT(lines(10, ramp), ElementsAre(HasSubstr("8 micro-batches each: ")));
+}
+
+// Smaller micro-batches are refused there.
+TEST(IdleStagesOfBatchNorm, NameOneStage) {
+  const config::Config config = config::parse(
+      "[model]\nfamily = \"gnn\"\nconv = \"gin\"\nlayers = 3\nwidth = 8\nnorm = \"batch\"\n"
+      "[[model.outputs]]\nname = \"energy\"\n[data]\ntrain = [\"unread\"]\n[train]\nglobal_batch = 8\nsteps = 3\n"
+      "[optimizer]\nlearning_rate = 1e-3\n[layout]\npipeline = 2\n[checkpoint]\nfolder = \"unused\"\n",
+      "graphs.toml", models::families(), {});
+  ASSERT_EQ(idle_stages(config, 2, 1).size(), 1u);
+  EXPECT_EQ(idle_stages(config, 2, 1).front().text,
+            "2 stages with 1 micro-batch each: most stages idle; use layout.pipeline = 1, as the model takes a step as "
+            "one micro-batch");
 }
 
 }  // namespace
