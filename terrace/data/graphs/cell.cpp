@@ -56,6 +56,16 @@ Vector3 cross(const Vector3& a, const Vector3& b) {
 
 double length(const Vector3& a) { return std::sqrt(dot(a, a)); }
 
+Vector3 image_offset(const std::array<int32_t, 3>& shift, const Cell& cell) {
+  Vector3 offset = {};
+  for (size_t axis = 0; axis < 3; ++axis) {
+    for (size_t k = 0; k < 3; ++k) {
+      if (cell.periodic[k]) offset[axis] += shift[k] * cell.vectors[k][axis];
+    }
+  }
+  return offset;
+}
+
 double volume_of(const Cell& cell) {
   if (!cell.periodic[0] || !cell.periodic[1] || !cell.periodic[2]) return 1;
   return std::abs(dot(cell.vectors[0], cross(cell.vectors[1], cell.vectors[2])));

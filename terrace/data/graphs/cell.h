@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 
 namespace terrace::data {
@@ -23,6 +24,9 @@ double length(const Vector3& a);
 
 // Of a structure that is periodic in three directions, else 1: what stress is divided by.
 double volume_of(const Cell& cell);
+
+// From a position to its image that is `shift` times the periodic vectors away.
+Vector3 image_offset(const std::array<int32_t, 3>& shift, const Cell& cell);
 
 // Three vectors that span the space: those of the periodic directions, and for the others unit vectors that are
 // perpendicular to these and to each other.

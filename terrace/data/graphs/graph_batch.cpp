@@ -13,6 +13,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/plural.h"
+#include "terrace/data/graphs/batch_edges.h"
+#include "terrace/data/graphs/coarse_graph.h"
 #include "terrace/data/graphs/neighbours.h"
 
 namespace terrace::data {
@@ -21,14 +23,6 @@ namespace {
 constexpr std::array<const char*, 9> edge_tensors = {"receivers",     "senders",    "first_edge",
                                                      "sender_order",  "first_sent", "vectors",
                                                      "edge_features", "pairs",      "first_edges"};
-
-// The edges of a batch.
-struct BatchEdges {
-  std::vector<int64_t> receivers = {}, senders = {}, first_edge = {0};
-  std::vector<double> vectors = {};
-  std::vector<float> features = {};
-  std::vector<int64_t> pairs = {}, first_edges = {};  // of neighbours without a cap
-};
 
 // Edges by receiver, then sender, then the order of the file.
 std::vector<size_t> given_order(const GraphToBatch& graph) {
@@ -39,51 +33,34 @@ std::vector<size_t> given_order(const GraphToBatch& graph) {
   return order;
 }
 
-void add_edge(const GraphToBatch& graph, int64_t first_atom, int32_t receiver, int32_t sender,
-              const std::array<int32_t, 3>& shift, BatchEdges& edges) {
-  edges.receivers.push_back(first_atom + receiver);
-  edges.senders.push_back(first_atom + sender);
-  for (size_t axis = 0; axis < 3; ++axis) {
-    double moved = 0;
-    for (size_t k = 0; k < 3; ++k) {
-      if (graph.cell.periodic[k]) moved += shift[k] * graph.cell.vectors[k][axis];
-    }
-    edges.vectors.push_back(graph.positions[3 * static_cast<size_t>(sender) + axis] -
-                            graph.positions[3 * static_cast<size_t>(receiver) + axis] + moved);
-  }
-}
-
-void add_given_edges(const GraphToBatch& graph, int64_t first_atom, BatchEdges& edges) {
-  std::vector<int64_t> degrees(graph.species.size());
+void add_given_edges(const GraphToBatch& graph, NodesAndEdges& result) {
+  NeighbourList& list = result.edges;
+  list.first_edge.assign(graph.species.size() + 1, 0);
   for (const size_t edge : given_order(graph)) {
-    add_edge(graph, first_atom, graph.receivers[edge], graph.senders[edge], {}, edges);
-    ++degrees[static_cast<size_t>(graph.receivers[edge])];
+    list.receivers.push_back(graph.receivers[edge]);
+    list.senders.push_back(graph.senders[edge]);
+    list.shifts.emplace_back();
+    ++list.first_edge[static_cast<size_t>(graph.receivers[edge]) + 1];
     for (const std::span<const double> values : graph.edge_features) {
       const size_t width = values.size() / graph.receivers.size();
-      for (const double value : values.subspan(edge * width, width))
-        edges.features.push_back(static_cast<float>(value));
+      for (const double value : values.subspan(edge * width, width)) {
+        result.edge_features.push_back(static_cast<float>(value));
+      }
     }
   }
-  for (const int64_t degree : degrees) edges.first_edge.push_back(edges.first_edge.back() + degree);
+  std::partial_sum(list.first_edge.begin(), list.first_edge.end(), list.first_edge.begin());
 }
 
-void add_pairs(const NeighbourList& list, int64_t edges_before, BatchEdges& edges) {
-  const MutualPairs own = mutual_pairs(list);
-  const int64_t pairs_before = std::ssize(edges.first_edges);
-  for (const int64_t pair : own.pairs) edges.pairs.push_back(pairs_before + pair);
-  for (const int64_t edge : own.first_edges) edges.first_edges.push_back(edges_before + edge);
-}
-
-void add_neighbours(const GraphToBatch& graph, const NeighbourOptions& options, bool with_pairs, int64_t first_atom,
-                    BatchEdges& edges) {
-  const NeighbourList list = find_neighbours(graph.positions, graph.cell, options);
-  const int64_t before = edges.first_edge.back();
-  if (with_pairs) add_pairs(list, before, edges);
-  for (size_t edge = 0; edge < list.receivers.size(); ++edge) {
-    add_edge(graph, first_atom, list.receivers[edge], list.senders[edge], list.shifts[edge], edges);
+// The atoms of a graph with its edges.
+NodesAndEdges finest_graph(const GraphToBatch& graph, const GraphsRequest& request) {
+  NodesAndEdges result{.positions = {graph.positions.begin(), graph.positions.end()}};
+  if (request.given_edges) {
+    add_given_edges(graph, result);
+  } else {
+    result.edges = find_neighbours(graph.positions, graph.cell,
+                                   {.cutoff = request.radius, .max_neighbours = request.max_neighbours});
   }
-  for (size_t atom = 1; atom < list.first_edge.size(); ++atom)
-    edges.first_edge.push_back(before + list.first_edge[atom]);
+  return result;
 }
 
 class GraphBatch {
@@ -100,7 +77,7 @@ class GraphBatch {
     count();
     add_atoms();
     add_graphs();
-    if (std::ranges::any_of(edge_tensors, [&](const char* name) { return names_.contains(name); })) add_edges();
+    if (reads_edges()) add_edges();
     for (size_t label = 0; label < request_.labels.size(); ++label) add_label(label);
     return std::move(batch_);
   }
@@ -169,43 +146,75 @@ class GraphBatch {
     add("degree_means", std::vector<double>(statistics_.degree_means.begin(), statistics_.degree_means.end()), {2});
   }
 
-  void add_edges() {
-    BatchEdges edges;
-    const NeighbourOptions options{.cutoff = request_.radius, .max_neighbours = request_.max_neighbours};
-    const bool with_pairs = request_.mutual() && (names_.contains("pairs") || names_.contains("first_edges"));
-    for (size_t number = 0; number < graphs_.size(); ++number) {
-      if (request_.given_edges) {
-        add_given_edges(graphs_[number], first_atom_[number], edges);
-      } else {
-        add_neighbours(graphs_[number], options, with_pairs, first_atom_[number], edges);
-      }
-    }
-    const int64_t count = std::ssize(edges.receivers);
-    batch_.sizes["edges"] = count;
-    add_sender_order(edges.senders);
-    add("receivers", edges.receivers, {count});
-    add("senders", edges.senders, {count});
-    add("first_edge", edges.first_edge, {atoms() + 1});
-    add("vectors", edges.vectors, {count, 3});
-    if (with_pairs) {
-      add("pairs", edges.pairs, {count});
-      add("first_edges", edges.first_edges, {count / 2});
-    }
-    add("edge_features", edges.features, {count, widths_.edges});
+  // Where nodes are clustered, their numbers are among the sizes of every batch.
+  bool reads_edges() const {
+    return request_.coarse_levels > 0 ||
+           std::ranges::any_of(edge_tensors, [&](const char* name) { return names_.contains(name); });
   }
 
-  // By counting, which keeps the order of edges of one sender.
-  void add_sender_order(const std::vector<int64_t>& senders) {
-    if (!names_.contains("sender_order") && !names_.contains("first_sent")) return;
-    std::vector<int64_t> first(static_cast<size_t>(atoms()) + 1);
-    for (const int64_t sender : senders) ++first[static_cast<size_t>(sender) + 1];
-    std::partial_sum(first.begin(), first.end(), first.begin());
-    std::vector<int64_t> next = first, order(senders.size());
-    for (size_t edge = 0; edge < senders.size(); ++edge) {
-      order[static_cast<size_t>(next[static_cast<size_t>(senders[edge])]++)] = static_cast<int64_t>(edge);
+  bool reads_pairs(int64_t level) const {
+    return request_.mutual() &&
+           (names_.contains(level_tensor(level, "pairs")) || names_.contains(level_tensor(level, "first_edges")));
+  }
+
+  void add_edges() {
+    BatchEdges edges;
+    std::vector<BatchLevel> levels(static_cast<size_t>(request_.coarse_levels));
+    for (const GraphToBatch& graph : graphs_) {
+      NodesAndEdges own = finest_graph(graph, request_);
+      edges.add(own, graph.cell, reads_pairs(0));
+      for (size_t level = 0; level < levels.size(); ++level) own = add_level(graph, own, level, levels[level]);
     }
-    add("sender_order", order, {std::ssize(order)});
-    add("first_sent", first, {atoms() + 1});
+    batch_.sizes["edges"] = edges.edges();
+    add_edge_tensors(0, edges);
+    for (size_t level = 0; level < levels.size(); ++level) {
+      add_level_tensors(static_cast<int64_t>(level) + 1, levels[level]);
+    }
+  }
+
+  // Clusters the graph's nodes of the level below, and returns those of this one.
+  NodesAndEdges add_level(const GraphToBatch& graph, const NodesAndEdges& finer, size_t level, BatchLevel& all) const {
+    const Clusters clusters =
+        clusters_of(finer, graph.cell, request_.given_edges ? JoinOrder::degree : JoinOrder::length);
+    NodesAndEdges coarse = coarse_graph(finer, graph.cell, clusters);
+    for (const int64_t cluster : clusters.of_nodes) all.clusters.push_back(all.first_node.back() + cluster);
+    all.edges.add(coarse, graph.cell, reads_pairs(static_cast<int64_t>(level) + 1));
+    all.graphs.resize(static_cast<size_t>(all.edges.nodes()), std::ssize(all.first_node) - 1);
+    all.first_node.push_back(all.edges.nodes());
+    return coarse;
+  }
+
+  void add_edge_tensors(int64_t level, const BatchEdges& edges) {
+    const auto name = [&](const char* of_atoms) { return level_tensor(level, of_atoms); };
+    const int64_t count = edges.edges();
+    if (names_.contains(name("sender_order")) || names_.contains(name("first_sent"))) {
+      const OrderByRow sent = order_by_row(edges.senders, edges.nodes());
+      add(name("sender_order"), sent.order, {count});
+      add(name("first_sent"), sent.first, {edges.nodes() + 1});
+    }
+    add(name("receivers"), edges.receivers, {count});
+    add(name("senders"), edges.senders, {count});
+    add(name("first_edge"), edges.first_edge, {edges.nodes() + 1});
+    add(name("vectors"), edges.vectors, {count, 3});
+    if (reads_pairs(level)) {
+      add(name("pairs"), edges.pairs, {count});
+      add(name("first_edges"), edges.first_edges, {count / 2});
+    }
+    add(name("edge_features"), edges.features, {count, widths_.edges});
+  }
+
+  void add_level_tensors(int64_t number, const BatchLevel& level) {
+    const auto name = [&](const char* of_atoms) { return level_tensor(number, of_atoms); };
+    batch_.sizes[name("atoms")] = level.edges.nodes();
+    batch_.sizes[name("edges")] = level.edges.edges();
+    add_edge_tensors(number, level.edges);
+    add(name("graphs"), level.graphs, {level.edges.nodes()});
+    add(name("first_atom"), level.first_node, {graphs() + 1});
+    add(name("clusters"), level.clusters, {std::ssize(level.clusters)});
+    if (!names_.contains(name("members")) && !names_.contains(name("first_member"))) return;
+    const OrderByRow members = order_by_row(level.clusters, level.edges.nodes());
+    add(name("members"), members.order, {std::ssize(members.order)});
+    add(name("first_member"), members.first, {level.edges.nodes() + 1});
   }
 
   void add_label(size_t number) {

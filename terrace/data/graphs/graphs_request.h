@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "terrace/data/graphs/graphs_description.h"
@@ -49,6 +50,8 @@ struct GraphsRequest {
   };
   std::vector<Count> counts = {};
   GraphCost cost = {};
+  // How often the nodes of each graph are clustered, and the clusters again (coarse_graph.h).
+  int64_t coarse_levels = 0;
 
   // Whether each edge has one back with the opposite vector.
   bool mutual() const { return !given_edges && max_neighbours == 0; }
@@ -72,6 +75,13 @@ struct GraphsRequest {
 //   "atom_features" [N, W] fp32, "edge_features" [E, W] fp32, "charges" [B] fp32
 //   "branches" [B] int64           the number of the graph's dataset in data.train
 //   "degree_means" [2] fp64        over the atoms of the training part: of log(degree + 1), and of the degree
+// for each coarse level L from 1 (coarse_graph.h), whose N nodes and E edges are those of the clusters,
+//   "coarse.L.NAME"                of "graphs", "first_atom", "receivers", "senders", "first_edge", "sender_order",
+//                                  "first_sent", "vectors", "pairs", "first_edges" and "edge_features" what NAME is of
+//                                  the atoms; MicroBatch::sizes has N as "coarse.L.atoms" and E as "coarse.L.edges"
+//   "coarse.L.clusters" [M] int64      the node of the level of each of the M nodes of the level below, 0 being atoms
+//   "coarse.L.members" [M] int64       the nodes of the level below sorted by (cluster, number of the node)
+//   "coarse.L.first_member" [N + 1] int64  the first place in members of each cluster
 // and for each label, by its name:
 //   "targets.NAME" [B or N, width] fp64    (property - offset) / scale, of the whole property also where per_atom;
 //                                          0 where a dataset has no such label
@@ -79,5 +89,10 @@ struct GraphsRequest {
 //   "labelled.NAME" [B] fp32               1 for graphs of a dataset with the label, else 0
 // Scales and offsets are those of the training part, or the attached ones of a checkpoint. A scale is the root of the
 // mean square of (property - offset), where per_atom of that over the number of atoms; 1 where that is 0.
+
+// The name of a tensor or a size at a level; 0 is that of the atoms.
+inline std::string level_tensor(int64_t level, std::string_view name) {
+  return level == 0 ? std::string(name) : "coarse." + std::to_string(level) + "." + std::string(name);
+}
 
 }  // namespace terrace::data
