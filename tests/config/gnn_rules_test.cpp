@@ -207,6 +207,36 @@ TEST(GnnRules, RefuseSizesAndFeaturesThatDoNotFit) {
   EXPECT_THAT(refusal_of_keys({"model.branches=2"}), HasSubstr("data.train has 1 datasets; use 1, or 0"));
 }
 
+TEST(GnnRules, RefuseClustersWhereTheyCannotBe) {
+  const std::string dense = "[[model.outputs]]\nname = \"e\"\n";
+  const auto refusal = [&](std::vector<std::string> keys) {
+    keys.insert(keys.begin(), "model.pool_every=1");
+    return refusal_of(dense, keys);
+  };
+  for (const char* conv : {"schnet", "pna", "gin", "gatv2", "cgcnn", "egnn"}) {
+    EXPECT_EQ(refusal({std::string("model.conv=") + conv}), "") << conv;
+  }
+  EXPECT_THAT(refusal({}),
+              HasSubstr("model.pool_every = 1 and model.conv = \"painn\", whose vectors of atoms have no mean "
+                        "over a cluster yet; use \"schnet\""));
+  EXPECT_THAT(refusal({"model.conv=egnn", "model.equivariance=true"}),
+              HasSubstr("what layers move are atoms and no clusters; use equivariance = false or pool_every = 0"));
+  EXPECT_THAT(
+      refusal_of_keys({"model.conv=schnet", "model.pool_every=1"}),
+      HasSubstr("model.pool_every = 1 and forces or stress among model.outputs: clusters, and so energies, jump "
+                "when atoms move; use pool_every = 0"));
+  EXPECT_EQ(refusal({"model.conv=gin", "model.pool_every=2"}), "");
+  EXPECT_THAT(
+      refusal({"model.conv=gin", "model.pool_every=3"}),
+      HasSubstr("model.pool_every = 3 and model.layers = 3: no layer is left for the coarser graph; use 1 to 2, "
+                "or 0 for none"));
+  EXPECT_THAT(refusal({"model.conv=gin", "model.layers=1"}), HasSubstr("use pool_every = 0"));
+  EXPECT_EQ(refusal({"model.conv=gin", "model.layers=21"}), "");
+  EXPECT_THAT(refusal({"model.conv=gin", "model.layers=22"}), HasSubstr("cluster the nodes 21 times, and 20 times make "
+                                                                        "one node of a million; use pool_every = 2"));
+  EXPECT_EQ(refusal({"model.conv=gin", "model.layers=22", "model.pool_every=2"}), "");
+}
+
 TEST(GnnRules, RefuseKeysWithoutEffect) {
   EXPECT_THAT(refusal_of_keys({"model.conv=egnn"}), Not(HasSubstr("radial")));
   const std::string dense = "[[model.outputs]]\nname = \"e\"\n";
@@ -239,6 +269,11 @@ TEST(ShrunkGnn, IsSmallAndValid) {
   EXPECT_LE(model_of(config).width, 16);
   EXPECT_EQ(model_of(config).layers, 2);
   EXPECT_NO_THROW(config::parse(config::dump(config), "small.toml", models::planned_families()));
+  config::Config coarse =
+      materials("[[model.outputs]]\nname = \"e\"\n", {"model.conv=gin", "model.pool_every=3", "model.layers=6"});
+  shrink(coarse);
+  EXPECT_EQ(model_of(coarse).pool_every, 1);
+  EXPECT_NO_THROW(config::parse(config::dump(coarse), "small.toml", models::planned_families()));
 }
 
 }  // namespace

@@ -9,8 +9,12 @@
 #include <numbers>
 #include <vector>
 
+#include "terrace/data/graphs/graphs_request.h"
+
 namespace terrace::models::gnn {
 namespace {
+
+using data::level_tensor;
 
 // Where lengths are 0, [E, 1], and the lengths with 1 in these places.
 struct SafeLengths {
@@ -71,34 +75,43 @@ ops::Segments Graphs::pairs_of_graphs() const {
           .first = first.div(2, "trunc")};
 }
 
-at::Tensor vectors_of(const ModelConfig& config, const Batch& batch) {
-  return config.computes_pairs() ? batch["vectors"].index_select(0, batch["first_edges"]) : batch["vectors"];
+at::Tensor vectors_of(const ModelConfig& config, const Batch& batch, int64_t level) {
+  const at::Tensor& vectors = batch[level_tensor(level, "vectors")];
+  return config.computes_pairs() ? vectors.index_select(0, batch[level_tensor(level, "first_edges")]) : vectors;
 }
 
-Graphs graphs_of(const ModelConfig& config, const Batch& batch, const at::Tensor& vectors, at::ScalarType type) {
-  Graphs graphs{.graphs = batch["first_atom"].size(0) - 1,
-                .atoms = batch["first_edge"].size(0) - 1,
-                .receivers = {batch["receivers"], {}, batch["first_edge"]},
-                .senders = {batch["senders"], batch["sender_order"], batch["first_sent"]},
-                .of_atoms = {batch["graphs"], {}, batch["first_atom"]},
-                .degree_means = batch["degree_means"],
-                .geometry = {.vectors = vectors.to(type)}};
+ops::Segments members_of(const Batch& batch, int64_t level) {
+  return {batch[level_tensor(level, "clusters")], batch[level_tensor(level, "members")],
+          batch[level_tensor(level, "first_member")]};
+}
+
+Graphs graphs_of(const ModelConfig& config, const Batch& batch, const at::Tensor& vectors, at::ScalarType type,
+                 int64_t level) {
+  const auto tensor = [&](const char* name) { return batch[level_tensor(level, name)]; };
+  Graphs graphs{.graphs = tensor("first_atom").size(0) - 1,
+                .atoms = tensor("first_edge").size(0) - 1,
+                .receivers = {tensor("receivers"), {}, tensor("first_edge")},
+                .senders = {tensor("senders"), tensor("sender_order"), tensor("first_sent")},
+                .of_atoms = {tensor("graphs"), {}, tensor("first_atom")},
+                .degree_means = batch["degree_means"]};
   graphs.pairs = config.computes_pairs()
-                     ? ops::pairs_of(graphs.receivers, graphs.senders, batch["pairs"], batch["first_edges"])
+                     ? ops::pairs_of(graphs.receivers, graphs.senders, tensor("pairs"), tensor("first_edges"))
                      : ops::pairs_of(graphs.receivers, graphs.senders, {}, {});
+  if (!vectors.defined()) return graphs;
+  graphs.geometry.vectors = vectors.to(type);
   EdgeGeometry& edges = graphs.geometry;
   edges.lengths = lengths_of(edges.vectors);
   if (has_radial(config.conv)) {
     const auto& functions = config.conv == Conv::painn ? sines : gaussians;
-    edges.radial = functions(edges.lengths, config.radial, config.radius);
+    edges.radial = functions(edges.lengths, config.radial, config.radius_of(level));
   }
   if (config.conv == Conv::schnet || config.conv == Conv::painn) {
-    edges.cutoff = cosine_cutoff(edges.lengths, config.radius);
+    edges.cutoff = cosine_cutoff(edges.lengths, config.radius_of(level));
   }
   if (!config.reads_edge_features()) return graphs;
   std::vector<at::Tensor> parts;
   if (edges.radial.defined()) parts.push_back(edges.radial);
-  if (!config.edge_features.empty()) parts.push_back(batch["edge_features"].to(type));
+  if (!config.edge_features.empty()) parts.push_back(tensor("edge_features").to(type));
   if (!parts.empty()) edges.features = at::cat(parts, 1);
   return graphs;
 }

@@ -22,6 +22,7 @@ struct EdgeGeometry {
   at::Tensor features = {};  // [E, ModelConfig::edge_columns()], radial functions and edge_features; undefined: none
 };
 
+// At one level of the graphs. `atoms` are its nodes, which at the coarse levels are clusters.
 struct Graphs {
   int64_t graphs = 0, atoms = 0;
   ops::Segments receivers = {}, senders = {};  // of edges: atoms
@@ -35,11 +36,16 @@ struct Graphs {
   ops::Segments pairs_of_graphs() const;                           // of pairs: graphs
 };
 
-// Those of the edges, or of the first edges of pairs where the model computes pairs: [E, 3] in double precision.
-at::Tensor vectors_of(const ModelConfig& config, const Batch& batch);
+// Those of the edges of a level, or of the first edges of pairs where the model computes pairs: [E, 3] in double
+// precision.
+at::Tensor vectors_of(const ModelConfig& config, const Batch& batch, int64_t level = 0);
 
-// `vectors` are those, perhaps with a graph of their own for derivatives.
-Graphs graphs_of(const ModelConfig& config, const Batch& batch, const at::Tensor& vectors, at::ScalarType type);
+// `vectors` are those, perhaps with a graph of their own for derivatives; undefined: without geometry.
+Graphs graphs_of(const ModelConfig& config, const Batch& batch, const at::Tensor& vectors, at::ScalarType type,
+                 int64_t level = 0);
+
+// Of the nodes of the level below: the clusters that are the nodes of a level from 1.
+ops::Segments members_of(const Batch& batch, int64_t level);
 
 // [E, 1] of vectors [E, 3]. Where a vector is 0 the derivatives are 0 too, of all orders, and never NaN.
 at::Tensor lengths_of(const at::Tensor& vectors);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/data/graphs/graphs_request.h"
 #include "terrace/models/gnn/derivatives.h"
 #include "terrace/models/gnn/output_loss.h"
 #include "terrace/ops/loss_term.h"
@@ -34,6 +35,7 @@ Gnn::Gnn(const ModelConfig& config, const nn::Build& build)
       build_(build),
       embedding_(add_module<EmbeddingUnit>("embedding", config, build)),
       layers_(add_layers()),
+      unpools_(add_unpools()),
       heads_(add_heads()) {}
 
 std::vector<NetworkLayer*> Gnn::add_layers() {
@@ -43,6 +45,15 @@ std::vector<NetworkLayer*> Gnn::add_layers() {
     layers.push_back(&add_module<NetworkLayer>(fmt::format("layers.{}", layer), config_, place, build_));
   }
   return layers;
+}
+
+std::vector<Linear*> Gnn::add_unpools() {
+  std::vector<Linear*> unpools;
+  if (!config_.keeps_finer_states()) return unpools;
+  for (int64_t level = 0; level < config_.coarse_levels(); ++level) {
+    unpools.push_back(&add_module<Linear>(fmt::format("unpool.{}", level), config_.width, config_.width, true, build_));
+  }
+  return unpools;
 }
 
 std::vector<Heads*> Gnn::add_heads() {
@@ -58,6 +69,9 @@ std::vector<nn::Parameter*> Gnn::unit_parameters(int64_t unit) {
   if (unit == 0) return embedding_.parameters();
   if (unit + 1 < num_units()) return layers_.at(static_cast<size_t>(unit - 1))->parameters();
   std::vector<nn::Parameter*> list;
+  for (Linear* unpool : unpools_) {
+    for (nn::Parameter* parameter : unpool->parameters()) list.push_back(parameter);
+  }
   for (Heads* heads : heads_) {
     for (nn::Parameter* parameter : heads->parameters()) list.push_back(parameter);
   }
@@ -82,20 +96,47 @@ bool Gnn::has_moved_behind(int64_t unit) const {
   return config_.conv == Conv::egnn && config_.equivariance && unit > 0 && !config_.is_last(unit - 1);
 }
 
+int64_t Gnn::level_behind(int64_t unit) const { return unit == 0 ? 0 : config_.level_of(unit - 1); }
+
 // `input` are the tensors that the unit before `begin` gave.
 Gnn::Work Gnn::begin_work(int64_t begin, const Tensors& input, const Batch& batch) const {
-  Work work{.vectors = vectors_of(config_, batch)};
+  Work work;
   if (begin > 0) {
     size_t next = 0;
     work.states.scalars = input.at(next++);
     if (has_vectors_behind(begin - 1)) work.states.vectors = input.at(next++);
     if (has_moved_behind(begin - 1)) work.states.moved = input.at(next++);
     if (config_.has_derivatives()) work.vectors = input.at(next++);
+    for (; next < input.size(); ++next) work.finer.push_back(input[next]);
   } else if (config_.has_derivatives()) {
-    work.vectors = work.vectors.detach().requires_grad_(true);
+    work.vectors = vectors_of(config_, batch).detach().requires_grad_(true);
   }
-  work.graphs = graphs_of(config_, batch, work.vectors, build_.type);
   return work;
+}
+
+const Graphs& Gnn::graphs_at(int64_t level, Work& work, const Batch& batch, bool with_geometry) const {
+  const auto found = work.levels.find(level);
+  if (found != work.levels.end()) return found->second;
+  at::Tensor vectors = work.vectors;
+  if (!vectors.defined() && with_geometry) vectors = vectors_of(config_, batch, level);
+  return work.levels.emplace(level, graphs_of(config_, batch, vectors, build_.type, level)).first->second;
+}
+
+// The states of the level below become those of the clusters.
+void Gnn::begin_level(int64_t level, Work& work, const Batch& batch) const {
+  if (config_.keeps_finer_states()) work.finer.push_back(work.states.scalars);
+  work.states = {.scalars = segment_mean(work.states.scalars, members_of(batch, level))};
+}
+
+// From level to level: what the nodes had before they were clustered, and a linear layer of what their cluster has now.
+States Gnn::states_of_atoms(const Work& work, const Batch& batch, const Pass& pass) const {
+  if (unpools_.empty()) return work.states;
+  at::Tensor x = work.states.scalars;
+  for (size_t level = unpools_.size(); level-- > 0;) {
+    const at::Tensor of_clusters = unpools_[level]->forward(x, pass);
+    x = work.finer.at(level).add(ops::gather(of_clusters, members_of(batch, static_cast<int64_t>(level) + 1)));
+  }
+  return {.scalars = x};
 }
 
 void Gnn::compute(int64_t begin, int64_t end, Work& work, const Batch& batch, const Pass& pass) const {
@@ -103,7 +144,9 @@ void Gnn::compute(int64_t begin, int64_t end, Work& work, const Batch& batch, co
     if (unit == 0) {
       work.states = {.scalars = embedding_.forward(batch, pass)};
     } else {
-      work.states = layers_[static_cast<size_t>(unit - 1)]->forward(work.states, work.graphs, pass);
+      const int64_t level = level_behind(unit);
+      if (level > level_behind(unit - 1)) begin_level(level, work, batch);
+      work.states = layers_[static_cast<size_t>(unit - 1)]->forward(work.states, graphs_at(level, work, batch), pass);
     }
   }
 }
@@ -117,10 +160,12 @@ Tensors Gnn::forward(int64_t begin, int64_t end, const Tensors& input, const Bat
   if (has_vectors_behind(end - 1)) output.push_back(work.states.vectors);
   if (has_moved_behind(end - 1)) output.push_back(work.states.moved);
   if (config_.has_derivatives()) output.push_back(work.vectors);
+  output.insert(output.end(), work.finer.begin(), work.finer.end());
   return output;
 }
 
-void Gnn::add_derivatives(const Work& work, const Batch& batch, std::vector<Value>& values) const {
+void Gnn::add_derivatives(const Work& work, const Graphs& graphs, const Batch& batch,
+                          std::vector<Value>& values) const {
   std::vector<at::Tensor> gradients(values.size());  // of each energy, computed once
   for (size_t i = 0; i < values.size(); ++i) {
     const OutputConfig& output = config_.outputs[i];
@@ -131,8 +176,8 @@ void Gnn::add_derivatives(const Work& work, const Batch& batch, std::vector<Valu
       gradient = gradient_by_vectors(values[energy].mean, work.vectors).to(build_.type);  // [E, 3]
     }
     values[i].mean = output.derivative == Derivative::forces
-                         ? forces_of(gradient, work.graphs)
-                         : stress_of(gradient, work.vectors, batch["volumes"], work.graphs);
+                         ? forces_of(gradient, graphs)
+                         : stress_of(gradient, work.vectors, batch["volumes"], graphs);
   }
 }
 
@@ -142,14 +187,18 @@ std::vector<Value> Gnn::predicted(int64_t begin, const Tensors& input, const Bat
   const at::AutoGradMode with_graph(at::GradMode::is_enabled() || config_.has_derivatives());
   Work work = begin_work(begin, input, batch);
   compute(begin, num_units() - 1, work, batch, pass);
-  const at::Tensor pooled =
-      config_.has_pooled_heads() ? pooled_states(work.states.scalars, work.graphs, config_.pooling) : at::Tensor();
+  graphs = graphs_at(0, work, batch, config_.has_conv_heads());
+  at::Tensor pooled;
+  if (config_.has_pooled_heads()) {
+    const Graphs& last = graphs_at(config_.coarse_levels(), work, batch, /*with_geometry=*/false);
+    pooled = pooled_states(work.states.scalars, last, config_.pooling);
+  }
+  const States of_atoms = states_of_atoms(work, batch, pass);
   std::vector<Tensors> of_branches;
-  for (const Heads* heads : heads_) of_branches.push_back(heads->forward(work.states, pooled, work.graphs, pass));
-  const Tensors given = of_own_branches(config_, of_branches, batch["branches"], work.graphs);
-  std::vector<Value> values = values_of(config_, given, work.graphs);
-  add_derivatives(work, batch, values);
-  graphs = std::move(work.graphs);
+  for (const Heads* heads : heads_) of_branches.push_back(heads->forward(of_atoms, pooled, graphs, pass));
+  const Tensors given = of_own_branches(config_, of_branches, batch["branches"], graphs);
+  std::vector<Value> values = values_of(config_, given, graphs);
+  add_derivatives(work, graphs, batch, values);
   return values;
 }
 
@@ -186,11 +235,16 @@ Outputs Gnn::outputs(int64_t begin, const Tensors& input, const Batch& batch, co
 }
 
 std::vector<TensorShape> Gnn::output_shapes(int64_t unit, const Batch& batch) const {
-  const int64_t atoms = batch.sizes.at("atoms"), edges = batch.sizes.at("edges") / (config_.computes_pairs() ? 2 : 1);
+  const auto nodes_at = [&](int64_t level) { return batch.sizes.at(data::level_tensor(level, "atoms")); };
+  const int64_t level = level_behind(unit), atoms = nodes_at(level);
+  const int64_t edges = batch.sizes.at("edges") / (config_.computes_pairs() ? 2 : 1);
   std::vector<TensorShape> shapes = {{.sizes = {atoms, config_.width}, .type = build_.type}};
   if (has_vectors_behind(unit)) shapes.push_back({.sizes = {atoms, 3, config_.width}, .type = build_.type});
   if (has_moved_behind(unit)) shapes.push_back({.sizes = {edges, 3}, .type = build_.type});
   if (config_.has_derivatives()) shapes.push_back({.sizes = {edges, 3}, .type = at::kDouble});
+  for (int64_t finer = 0; config_.keeps_finer_states() && finer < level; ++finer) {
+    shapes.push_back({.sizes = {nodes_at(finer), config_.width}, .type = build_.type});
+  }
   return shapes;
 }
 

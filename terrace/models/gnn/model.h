@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ class EmbeddingUnit : public nn::Module {
 // Batches have the tensors of data/graphs/graphs_request.h. The units are the embedding, the layers and the heads. From
 // unit to unit pass the states of the atoms, where layers have them PaiNN's vectors and EGNN's moved vectors, and with
 // derivatives also the vectors of the edges by which the energy is differentiated: all units then share one graph,
-// which is built in evaluations too.
+// which is built in evaluations too. With coarse levels the first layer of a level takes the means of the states of
+// each cluster; behind it the states before pass on to the heads, finest level first, if these read states of atoms.
 class Gnn : public Model {
  public:
   Gnn(const ModelConfig& config, const nn::Build& build);
@@ -49,26 +51,34 @@ class Gnn : public Model {
  private:
   // What the units of one call share.
   struct Work {
-    at::Tensor vectors = {};  // vectors_of() the batch, with a graph where there are derivatives
-    Graphs graphs = {};
+    at::Tensor vectors = {};  // of the atoms' edges with a graph of their own, where there are derivatives
+    std::map<int64_t, Graphs> levels = {};  // those that were read
     States states = {};
+    Tensors finer = {};  // states of the levels before, if they are kept
   };
 
   std::vector<NetworkLayer*> add_layers();
+  std::vector<Linear*> add_unpools();
   std::vector<Heads*> add_heads();
   bool has_vectors_behind(int64_t unit) const;  // PaiNN's
   bool has_moved_behind(int64_t unit) const;    // EGNN's
+  int64_t level_behind(int64_t unit) const;
   Work begin_work(int64_t begin, const Tensors& input, const Batch& batch) const;
+  // Without geometry only where no layer reads it.
+  const Graphs& graphs_at(int64_t level, Work& work, const Batch& batch, bool with_geometry = true) const;
+  void begin_level(int64_t level, Work& work, const Batch& batch) const;
+  States states_of_atoms(const Work& work, const Batch& batch, const Pass& pass) const;
   void compute(int64_t begin, int64_t end, Work& work, const Batch& batch, const Pass& pass) const;
   std::vector<Value> predicted(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass,
                                Graphs& graphs) const;
-  void add_derivatives(const Work& work, const Batch& batch, std::vector<Value>& values) const;
+  void add_derivatives(const Work& work, const Graphs& graphs, const Batch& batch, std::vector<Value>& values) const;
 
   ModelConfig config_;
   nn::Build build_;
   EmbeddingUnit& embedding_;
   std::vector<NetworkLayer*> layers_;
-  std::vector<Heads*> heads_;  // one for each branch
+  std::vector<Linear*> unpools_;  // of the states of each coarse level, to be added to those of the level below
+  std::vector<Heads*> heads_;     // one for each branch
 };
 
 }  // namespace terrace::models::gnn

@@ -19,6 +19,7 @@ Json options_of_gnn(const ModelConfig& config) {
                   {"pooling", config::name_of(config.pooling)},
                   {"norm", config::name_of(config.norm)},
                   {"layers", config.layers},
+                  {"pool_every", config.pool_every},
                   {"radius", config.radius},
                   {"radial", config.radial},
                   {"heads", config.heads},

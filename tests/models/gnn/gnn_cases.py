@@ -37,16 +37,20 @@ class Parameters:
 
 
 class Graph:
-    def __init__(self, inputs, options):
+    """At a level, where 0 is that of the atoms."""
+
+    def __init__(self, inputs, options, level=0):
         self.inputs, self.options = inputs, options
         self.norms, self.training = {}, True
-        self.vectors = inputs["vectors"]
-        self.receivers, self.senders = inputs["receivers"], inputs["senders"]
-        self.of_atoms = inputs["graphs"]
+        self.prefix = f"coarse.{level}." if level else ""
+        self.vectors = inputs[self.prefix + "vectors"]
+        self.receivers, self.senders = inputs[self.prefix + "receivers"], inputs[self.prefix + "senders"]
+        self.of_atoms = inputs[self.prefix + "graphs"]
         self.graphs, self.atoms = inputs["first_atom"].shape[0] - 1, self.of_atoms.shape[0]
         self.edge_index = torch.stack([self.senders, self.receivers])
         self.lengths = self.vectors.norm(dim=1, keepdim=True)
-        radius, number = options["radius"], options["radial"]
+        radius, number = options["radius"] * 2**level, options["radial"]
+        self.radius = radius
         self.cutoff = 0.5 * (torch.cos(self.lengths * math.pi / radius) + 1)
         if options["conv"] == "painn":
             steps = torch.arange(1, number + 1, dtype=self.vectors.dtype)
@@ -85,7 +89,7 @@ def schnet(p, x, graph, activation, options):
         filters = p.two(graph.radial, "filter", ACTIVATIONS["shifted_softplus"]) * graph.cutoff
         return p.linear(graph.sum(p.linear(x, "inputs")[graph.senders] * filters), "sums")
     width, filters = x.shape[1], p["inputs.weight"].shape[0]
-    block = InteractionBlock(width, graph.radial.shape[1], filters, options["radius"])
+    block = InteractionBlock(width, graph.radial.shape[1], filters, graph.radius)
     block.act = Activation(activation)
     block.mlp[1] = block.conv.nn[1] = Activation(activation)
     weights = {"conv.lin1.weight": p["inputs.weight"], "conv.lin2.weight": p["sums.weight"],
@@ -249,9 +253,9 @@ def pool(x, graph, how):
     return function(x, graph.of_atoms, graph.graphs)
 
 
-def heads(p, states, graph, options):
+def heads(p, states, graph, options, last_x, last):
     activation = ACTIVATIONS[options["activation"]]
-    pooled, number = pool(states.x, graph, options["pooling"]), 0
+    pooled, number = pool(last_x, last, options["pooling"]), 0
     while f"shared.{number}.weight" in p:
         pooled = activation(p.linear(pooled, f"shared.{number}"))
         number += 1
@@ -276,13 +280,26 @@ def values(inputs, graph, options):
         x = x + F.linear(inputs["atom_features"], inputs["embedding.atom_features.weight"])
     if "embedding.charge.weight" in inputs:
         x = x + F.linear(inputs["charges"][graph.of_atoms][:, None], inputs["embedding.charge.weight"])
-    states = States(x, graph.vectors)
+    states, levels, finer = States(x, graph.vectors), [graph], []
     for number in range(options["layers"]):
-        states = layer(Parameters(inputs, f"layers.{number}"), states, graph, options)
+        if options["pool_every"] and number and number % options["pool_every"] == 0:
+            levels.append(Graph(inputs, options, len(levels)))
+            finer.append(states.x)
+            states = States(global_mean_pool(states.x, levels[-1].inputs[levels[-1].prefix + "clusters"],
+                                             levels[-1].atoms), levels[-1].vectors)
+        states = layer(Parameters(inputs, f"layers.{number}"), states, levels[-1], options)
+    last_x = states.x
+    for number in reversed(range(len(finer))):
+        if f"unpool.{number}.weight" in inputs:
+            clusters = inputs[levels[number + 1].prefix + "clusters"]
+            x = finer[number] + Parameters(inputs, "unpool").linear(states.x[clusters], str(number))
+            states = States(x, levels[number].vectors)
+    last = (last_x, levels[-1])
     if not options["branches"]:
-        given = heads(Parameters(inputs, "head"), states, graph, options)
+        given = heads(Parameters(inputs, "head"), states, graph, options, *last)
     else:
-        branches = [heads(Parameters(inputs, f"head.{b}"), states, graph, options) for b in range(options["branches"])]
+        branches = [heads(Parameters(inputs, f"head.{b}"), states, graph, options, *last)
+                    for b in range(options["branches"])]
         given = []
         for of_output in zip(*branches):
             is_graphs = of_output[0].shape[0] == graph.graphs

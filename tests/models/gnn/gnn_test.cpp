@@ -255,7 +255,7 @@ TEST_P(GnnGraphs, HaveTheSameSumsOfOneBatchAndOfItsGraphs) {
   Tensors added;
   int64_t first_atom = 0;
   for (size_t graph = 0; graph < structures.size(); ++graph) {
-    Batch one = edges_of({structures[graph]}, config.radius);
+    Batch one = edges_of({structures[graph]}, config.radius, config.coarse_levels());
     const int64_t atoms = structures[graph].positions.size(0);
     for (const auto& [name, tensor] : batch.tensors) {
       if (one.tensors.contains(name)) continue;

@@ -26,7 +26,10 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/data/graphs/batch_edges.h"
 #include "terrace/data/graphs/cell.h"
+#include "terrace/data/graphs/coarse_graph.h"
+#include "terrace/data/graphs/graphs_request.h"
 #include "terrace/data/graphs/neighbours.h"
 #include "terrace/models/gnn/cost/unit_table.h"
 #include "terrace/models/gnn/model.h"
@@ -111,6 +114,18 @@ inline std::vector<SmallGnn> small_gnns() {
   one.norm = NormKind::layer;
   one.norm = NormKind::none;
   list.push_back({"painn of width 1", one});
+  for (const Conv conv : {Conv::schnet, Conv::egnn, Conv::pna, Conv::gin, Conv::gatv2, Conv::cgcnn}) {
+    ModelConfig coarse = small_gnn(conv, many_outputs());
+    coarse.layers = 3;
+    coarse.pool_every = conv == Conv::pna || conv == Conv::cgcnn ? 2 : 1;
+    coarse.pooling = conv == Conv::schnet ? Pooling::max : conv == Conv::egnn ? Pooling::mean : Pooling::add;
+    if (conv == Conv::gin) coarse.outputs[1].head = HeadKind::conv;
+    list.push_back({std::string(config::name_of(conv)) + " on coarse graphs", coarse});
+  }
+  ModelConfig of_graphs = small_gnn(Conv::gatv2, {many_outputs().front()});
+  of_graphs.layers = 3;
+  of_graphs.pool_every = 1;
+  list.push_back({"gatv2 on coarse graphs without heads of atoms", of_graphs});
   ModelConfig inputs = small_gnn(Conv::painn, many_outputs());
   inputs.atom_features = {{"mass", 1}, {"velocity", 3}};
   inputs.charge = "charge";
@@ -160,8 +175,46 @@ inline std::vector<SmallStructure> some_structures(uint64_t seed, bool with_many
   return list;
 }
 
+// Adds the coarse levels of `graphs`, which become those of the last level, with the cells of the structures.
+inline void add_coarse_levels(const std::vector<SmallStructure>& structures, std::vector<data::NodesAndEdges> graphs,
+                              int64_t levels, Batch& batch) {
+  const auto numbers = [](const std::vector<int64_t>& values) { return at::tensor(values, at::kLong); };
+  for (int64_t level = 1; level <= levels; ++level) {
+    data::BatchLevel all;
+    for (size_t i = 0; i < graphs.size(); ++i) {
+      const data::Clusters clusters = data::clusters_of(graphs[i], structures[i].cell, data::JoinOrder::length);
+      graphs[i] = data::coarse_graph(graphs[i], structures[i].cell, clusters);
+      for (const int64_t cluster : clusters.of_nodes) all.clusters.push_back(all.first_node.back() + cluster);
+      all.edges.add(graphs[i], structures[i].cell, /*with_pairs=*/true);
+      all.graphs.resize(static_cast<size_t>(all.edges.nodes()), static_cast<int64_t>(i));
+      all.first_node.push_back(all.edges.nodes());
+    }
+    const data::OrderByRow sent = data::order_by_row(all.edges.senders, all.edges.nodes()),
+                           members = data::order_by_row(all.clusters, all.edges.nodes());
+    const auto add = [&](const char* name, const at::Tensor& tensor) {
+      batch.tensors[data::level_tensor(level, name)] = tensor;
+    };
+    add("graphs", numbers(all.graphs));
+    add("first_atom", numbers(all.first_node));
+    add("clusters", numbers(all.clusters));
+    add("members", numbers(members.order));
+    add("first_member", numbers(members.first));
+    add("receivers", numbers(all.edges.receivers));
+    add("senders", numbers(all.edges.senders));
+    add("first_edge", numbers(all.edges.first_edge));
+    add("sender_order", numbers(sent.order));
+    add("first_sent", numbers(sent.first));
+    add("pairs", numbers(all.edges.pairs));
+    add("first_edges", numbers(all.edges.first_edges));
+    add("vectors", at::tensor(all.edges.vectors, at::kDouble).view({-1, 3}));
+    batch.sizes[data::level_tensor(level, "atoms")] = all.edges.nodes();
+    batch.sizes[data::level_tensor(level, "edges")] = all.edges.edges();
+  }
+}
+
 // The tensors of a batch but those of labels and features.
-inline Batch edges_of(const std::vector<SmallStructure>& structures, double radius) {
+inline Batch edges_of(const std::vector<SmallStructure>& structures, double radius, int64_t coarse_levels = 0) {
+  std::vector<data::NodesAndEdges> finest;
   std::vector<int64_t> receivers, senders, graphs, first_atom = {0}, first_edge = {0}, pairs, first_edges;
   std::vector<std::array<int32_t, 3>> shifts;
   std::vector<at::Tensor> vectors = {at::empty({0, 3}, at::kDouble)};
@@ -177,12 +230,17 @@ inline Batch edges_of(const std::vector<SmallStructure>& structures, double radi
     }
     volumes.push_back(data::volume_of(structure.cell));
     std::vector<int64_t> received(static_cast<size_t>(atoms), 0);
+    data::NodesAndEdges& own = finest.emplace_back();
+    own.positions.assign(positions.const_data_ptr<double>(), positions.const_data_ptr<double>() + 3 * atoms);
     for (int64_t edge = 0; edge < list.edges(); ++edge) {
       const auto e = static_cast<size_t>(edge);
       if (structure.is_star && list.receivers[e] != 0 && list.senders[e] != 0) continue;
       ++received[static_cast<size_t>(list.receivers[e])];
       receivers.push_back(base + list.receivers[e]);
       senders.push_back(base + list.senders[e]);
+      own.edges.receivers.push_back(list.receivers[e]);
+      own.edges.senders.push_back(list.senders[e]);
+      own.edges.shifts.push_back(list.shifts[e]);
       const auto& s = list.shifts[e];
       // The pair of the edge back, if that came before.
       int64_t pair = -1;
@@ -228,13 +286,14 @@ inline Batch edges_of(const std::vector<SmallStructure>& structures, double radi
                    {"first_edges", numbers(first_edges)},
                    {"volumes", at::tensor(volumes, at::kDouble)},
                    {"degree_means", at::tensor({1.9, 7.5}, at::kDouble)}};
+  add_coarse_levels(structures, std::move(finest), coarse_levels, batch);
   return batch;
 }
 
 // A batch with random elements, features and labels.
 inline Batch some_graphs(const ModelConfig& config, const std::vector<SmallStructure>& structures, uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(90 + seed);
-  Batch batch = edges_of(structures, config.radius);
+  Batch batch = edges_of(structures, config.radius, config.coarse_levels());
   const int64_t graphs = batch["volumes"].size(0), atoms = batch["graphs"].size(0);
   batch.tensors["species"] = at::randint(0, element_rows, {atoms}, generator, at::TensorOptions(at::kLong));
   batch.tensors["branches"] = at::randint(0, config.head_copies(), {graphs}, generator, at::TensorOptions(at::kLong));

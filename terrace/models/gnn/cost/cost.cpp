@@ -68,6 +68,7 @@ int64_t parameter_count(const ModelConfig& config) {
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     count += conv_count(config, layer == 0, config.is_last(layer)) + norm_count(config);
   }
+  if (config.keeps_finer_states()) count += config.coarse_levels() * linear_count(config.width, config.width);
   return count + config.head_copies() * heads_count(config);
 }
 

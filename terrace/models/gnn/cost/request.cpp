@@ -61,7 +61,8 @@ data::GraphsRequest graphs_request(const ModelConfig& config) {
                               .atom_features = names_of(config.atom_features),
                               .edge_features = names_of(config.edge_features),
                               .charge = config.charge,
-                              .cost = graph_cost(config)};
+                              .cost = graph_cost(config),
+                              .coarse_levels = config.coarse_levels()};
   for (const OutputConfig& output : config.outputs) {
     const data::GraphLevel level = output.of_atoms() ? data::GraphLevel::atom : data::GraphLevel::structure;
     request.labels.push_back({.name = output.name,

@@ -1,9 +1,11 @@
 // Adds products, passes and bytes to the row of a unit.
 #include "terrace/models/gnn/cost/unit_counter.h"
 
+#include <cmath>
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/data/graphs/graphs_request.h"
 
 namespace terrace::models::gnn {
 namespace {
@@ -12,30 +14,47 @@ using schedule::LinearLayer;
 
 }  // namespace
 
-UnitCounter::UnitCounter(schedule::UnitRow& row, const schedule::UnitTableOptions& options, bool differentiated,
-                         bool pairs, bool first)
-    : row_(row), options_(options), differentiated_(differentiated), pairs_(pairs), first_(first) {
-  row.shares_graph = differentiated;
+CoarseShares coarse_shares(const ModelConfig& config) {
+  if (config.edges == Edges::given) return {.nodes = 0.55, .edges = 0.55};
+  return {.nodes = 0.5, .edges = 0.3};
+}
+
+UnitCounter::UnitCounter(schedule::UnitRow& row, const schedule::UnitTableOptions& options, const ModelConfig& config,
+                         bool first)
+    : row_(row),
+      options_(options),
+      differentiated_(config.has_derivatives()),
+      pairs_(config.computes_pairs()),
+      first_(first),
+      shares_(coarse_shares(config)) {
+  row.shares_graph = differentiated_;
+}
+
+int64_t UnitCounter::size(const char* name, double coarse_share) const {
+  double share = 1;
+  for (int64_t level = level_; level >= 0; --level, share *= coarse_share) {
+    const auto found = options_.sizes.find(data::level_tensor(level, name));
+    if (found != options_.sizes.end()) return std::llround(share * static_cast<double>(found->second));
+  }
+  return 0;
 }
 
 int64_t UnitCounter::count(Rows rows) const {
-  const auto size = [&](const char* name) {
-    const auto found = options_.sizes.find(name);
-    return found == options_.sizes.end() ? int64_t{0} : found->second;
-  };
+  const auto atoms = [&] { return size("atoms", shares_.nodes); };
+  const auto edges = [&] { return size("edges", shares_.edges); };
   switch (rows) {
     case Rows::graphs:
       return options_.samples;
     case Rows::atoms:
-      return size("atoms");
+      return atoms();
     case Rows::components:
-      return 3 * size("atoms");
+      return 3 * atoms();
     case Rows::factors:
-      return size("edges") / (pairs_ ? 2 : 1);
+      return edges() / (pairs_ ? 2 : 1);
     case Rows::edges:
       break;
   }
-  return size("edges");
+  return edges();
 }
 
 void UnitCounter::parameter(const std::string& name, std::vector<int64_t> shape) {

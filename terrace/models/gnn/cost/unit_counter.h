@@ -7,11 +7,20 @@
 #include <string_view>
 #include <vector>
 
+#include "terrace/models/gnn/settings/config.h"
 #include "terrace/schedule/unit_table.h"
 
 namespace terrace::models::gnn {
 
-// How many rows a tensor has in a micro-batch.
+// How many nodes and edges a coarse level is taken to have, of those of the level before it, where options.sizes do not
+// say. Sizes are named as data::level_tensor() names them.
+struct CoarseShares {
+  double nodes = 0, edges = 0;
+};
+// Those of molecules with the edges of a radius of 4 to 6 angstrom, or of their bonds and of meshes as given edges.
+CoarseShares coarse_shares(const ModelConfig& config);
+
+// How many rows a tensor has in a micro-batch, at the level of the counter.
 // components: three for each atom; factors: edges, or pairs of them where the model computes pairs
 enum class Rows { graphs, atoms, edges, factors, components };
 
@@ -25,14 +34,14 @@ enum class Input {
 
 class UnitCounter {
  public:
-  // With `differentiated`, forces or stress are computed: the derivative of the energy is part of the forward, and the
-  // backward differentiates both. `pairs`: an edge and the one back have the same factors. `first`: of units whose
-  // states do not depend on the vectors.
-  UnitCounter(schedule::UnitRow& row, const schedule::UnitTableOptions& options, bool differentiated, bool pairs,
-              bool first);
+  // Where forces or stress are computed, the derivative of the energy is part of the forward, and the backward
+  // differentiates both. `first`: of units whose states do not depend on the vectors.
+  UnitCounter(schedule::UnitRow& row, const schedule::UnitTableOptions& options, const ModelConfig& config, bool first);
 
   // For what comes next: whether the energy that is differentiated depends on it.
   void set_differentiated(bool differentiated) { differentiated_ = differentiated; }
+  // For what comes next: the level of the graphs on which it works; 0 at first.
+  void set_level(int64_t level) { level_ = level; }
 
   void parameter(const std::string& name, std::vector<int64_t> shape);
   void buffer(const std::string& name, std::vector<int64_t> shape);
@@ -48,17 +57,21 @@ class UnitCounter {
   void segment_sum(Rows rows, int64_t columns);
   // Sums over the edges of each atom of products of factors of edges and of atoms, [rows, columns] (ops/messages.h).
   void message_sum(int64_t columns);
+  // What is kept for the backward beside what the functions above keep.
+  void keep(Rows rows, int64_t columns);
   // Tensors that pass to the next unit.
   void output(Rows rows, int64_t columns, int64_t element_bytes = 4);
 
  private:
+  int64_t size(const char* name, double coarse_share) const;
   int64_t count(Rows rows) const;
   void pass(std::string_view name, double bytes, int64_t kernels = 1);
-  void keep(Rows rows, int64_t columns);
 
   schedule::UnitRow& row_;
   const schedule::UnitTableOptions& options_;
   bool differentiated_, pairs_, first_;
+  CoarseShares shares_;
+  int64_t level_ = 0;
 };
 
 }  // namespace terrace::models::gnn

@@ -2,6 +2,7 @@
 #include "terrace/models/gnn/settings/config.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
@@ -77,6 +78,13 @@ HeadKind ModelConfig::head_of(const OutputConfig& output) const {
 bool ModelConfig::is_pooled(const OutputConfig& output) const {
   return !output.is_derivative() && output.level == Level::graph && head_of(output) != HeadKind::atomwise;
 }
+
+bool ModelConfig::has_heads_of_atoms() const {
+  return std::ranges::any_of(
+      outputs, [this](const OutputConfig& output) { return !output.is_derivative() && !is_pooled(output); });
+}
+
+double ModelConfig::radius_of(int64_t level) const { return std::ldexp(radius, static_cast<int>(level)); }
 
 bool ModelConfig::has_pooled_heads() const {
   return std::ranges::any_of(outputs, [this](const OutputConfig& output) { return is_pooled(output); });

@@ -76,6 +76,7 @@ struct ModelConfig {
   std::string charge = {};                       // a property of structures; "": none
   NormKind norm = NormKind::none;
   Activation activation = Activation::automatic;
+  int64_t pool_every = 0;  // layers after which nodes are clustered (data/graphs/coarse_graph.h); 0: never
   Pooling pooling = Pooling::add;
   int64_t shared_layers = 0, shared_width = 0;  // hidden layers that pooled heads share; width 0: that of the model
   int64_t branches = 0;                         // copies of every head, one for each dataset; 0: one head for all
@@ -103,6 +104,18 @@ struct ModelConfig {
   // Whether the output's head reads what a graph's atoms are pooled to.
   bool is_pooled(const OutputConfig& output) const;
   bool has_pooled_heads() const;
+  // Whether an output reads the states of atoms.
+  bool has_heads_of_atoms() const;
+  // The level of the graph on which a layer works: 0 is that of the atoms, and each next one that of clusters of the
+  // nodes of the one before.
+  int64_t level_of(int64_t layer) const { return pool_every == 0 ? 0 : layer / pool_every; }
+  // Of the last layer, and so the number of times that nodes are clustered.
+  int64_t coarse_levels() const { return pool_every == 0 ? 0 : (layers - 1) / pool_every; }
+  // Whether the states before each clustering are kept, to bring those of the last level back to the atoms.
+  bool keeps_finer_states() const { return coarse_levels() > 0 && has_heads_of_atoms(); }
+  // That of the radial functions and the cutoff. No edge of a level is longer, since an edge between clusters joins
+  // means of two nodes that an edge joins.
+  double radius_of(int64_t level) const;
   // The layer of the network that comes last before heads of their own layers, and so leaves out what no head reads.
   bool is_last(int64_t layer) const { return layer + 1 == layers && !has_conv_heads(); }
 };

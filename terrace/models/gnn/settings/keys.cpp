@@ -119,6 +119,10 @@ std::vector<config::Key> keys() {
       "Of the atoms' states after each layer: LayerNorm, or batch norm over the atoms of a step on all ranks.");
   model.optional("activation", &M::activation, Choice<Activation>{}, OnResume::fixed,
                  "Of layers and heads. auto: that of the paper, or relu with reading = \"hydragnn\".");
+  model.optional(
+      "pool_every", &M::pool_every, Whole{0, most_layers}, OnResume::fixed,
+      "Layers after which the nodes of each graph are clustered in pairs, so that the layers behind work on a "
+      "coarser graph; not behind the last layer. 0: never. Not with painn, equivariance and derivatives.");
   model.optional("pooling", &M::pooling, Choice<Pooling>{}, OnResume::fixed,
                  "How the atoms' states become that of a graph, for outputs of graphs that are not atomwise.");
   model.optional("shared_layers", &M::shared_layers, Whole{0, most_layers}, OnResume::fixed,

@@ -248,6 +248,54 @@ std::string branches_are_datasets(const Config& c) {
                      datasets, datasets);
 }
 
+constexpr int64_t most_coarse_levels = 20;
+
+std::string a_layer_follows_clusters(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  if (model.pool_every == 0) return "";
+  if (model.pool_every >= model.layers) {
+    return fmt::format("model.pool_every = {} and model.layers = {}: no layer is left for the coarser graph; use {}",
+                       model.pool_every, model.layers,
+                       model.layers == 1   ? "pool_every = 0"
+                       : model.layers == 2 ? "1, or 0 for none"
+                                           : fmt::format("1 to {}, or 0 for none", model.layers - 1));
+  }
+  if (model.coarse_levels() <= most_coarse_levels) return "";
+  return fmt::format(
+      "model.pool_every = {} and model.layers = {} cluster the nodes {} times, and {} times make one node of a "
+      "million; "
+      "use pool_every = {} or more",
+      model.pool_every, model.layers, model.coarse_levels(), most_coarse_levels,
+      (model.layers - 1) / (most_coarse_levels + 1) + 1);
+}
+
+std::string clusters_have_scalars_alone(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  if (model.pool_every == 0) return "";
+  if (model.conv == Conv::painn) {
+    return fmt::format(
+        "model.pool_every = {} and model.conv = \"painn\", whose vectors of atoms have no mean over a cluster yet; use "
+        "\"schnet\", \"egnn\", \"pna\", \"gin\", \"gatv2\" or \"cgcnn\", or pool_every = 0",
+        model.pool_every);
+  }
+  if (model.conv != Conv::egnn || !model.equivariance) return "";
+  return fmt::format(
+      "model.pool_every = {} and model.equivariance = true: what layers move are atoms and no clusters; use "
+      "equivariance "
+      "= false or pool_every = 0",
+      model.pool_every);
+}
+
+std::string clusters_jump(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  if (model.pool_every == 0 || !model.has_derivatives()) return "";
+  return fmt::format(
+      "model.pool_every = {} and forces or stress among model.outputs: clusters, and so energies, jump when atoms "
+      "move; "
+      "use pool_every = 0",
+      model.pool_every);
+}
+
 // Reasons why keys have no effect.
 
 std::string without_radial(const Config& c) {
@@ -307,6 +355,9 @@ std::vector<config::Rule> rules() {
       {{"model.radial", "model.conv"}, gaussians_have_a_spacing},
       {{"model.edge_features", "model.edges", "model.conv"}, edge_features_are_of_given_edges},
       {{"model.branches", "data.train"}, branches_are_datasets},
+      {{"model.pool_every", "model.layers"}, a_layer_follows_clusters},
+      {{"model.pool_every", "model.conv", "model.equivariance"}, clusters_have_scalars_alone},
+      {{"model.pool_every", "model.outputs"}, clusters_jump},
   };
 }
 

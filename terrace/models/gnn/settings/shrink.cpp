@@ -17,6 +17,7 @@ void shrink(config::Config& config) {
   const config::LayoutConfig& layout = config.layout;
   // Each virtual stage needs at least one unit.
   model.layers = std::min(model.layers, std::max(few_layers, layout.pipeline * layout.chunks - 1));
+  model.pool_every = std::min(model.pool_every, model.layers - 1);
   if (model.conv == Conv::gatv2 && model.width > small_size) model.heads = std::min(model.heads, few_heads);
   for (int64_t* size : {&model.width, &model.filters, &model.shared_width}) *size = std::min(*size, small_size);
   model.radial = std::min(model.radial, few_radial);
