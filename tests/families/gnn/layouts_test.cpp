@@ -67,9 +67,33 @@ class GnnLayouts : public RunsOfFamily {
         "[[model.outputs]]\nname = \"charges\"\nlevel = \"node\"\nloss = \"mae\"\n";
   }
 
-  static Keys in_budget() {
-    return {"train.micro_batch=0", "train.micro_batch_sizes={atoms = 7, edges = 30}", "train.global_batch=11",
-            "layout.check_calls=true"};
+  static Keys in_budget(Keys keys = {}) {
+    keys.insert(keys.end(), {"train.micro_batch=0", "train.micro_batch_sizes={atoms = 7, edges = 30}",
+                             "train.global_batch=11", "layout.check_calls=true"});
+    return keys;
+  }
+
+  // Whatever the ranks and micro-batches.
+  void expect_alike(const Keys& more) {
+    const auto keys = [&](const char* micro_batch) {
+      Keys all = more;
+      all.insert(all.end(), {micro_batch, "optimizer.epsilon=1e-4"});
+      return all;
+    };
+    const Result one = run(1, keys("train.micro_batch=5"));
+    for (const int64_t ranks : {1, 2, 3, 4}) {
+      for (const char* micro_batch : {"train.micro_batch=1", "train.micro_batch=3"}) {
+        SCOPED_TRACE(fmt::format("{} {}", ranks, micro_batch));
+        const Result ours = run(ranks, keys(micro_batch));
+        for (const auto& [name, values] : ours.tensors) {
+          EXPECT_TRUE(values.allclose(one.tensors.at(name), 1e-3, 1e-4)) << name;
+        }
+        for (const auto& [step, metrics] : ours.metrics.steps) {
+          const double loss = one.metrics.steps.at(step).loss;
+          EXPECT_NEAR(metrics.loss, loss, 1e-4 * loss) << step;
+        }
+      }
+    }
   }
 
   static Keys with_batch_norm(Keys more = {}) {
@@ -177,23 +201,39 @@ TEST_F(GnnLayouts, PipelinesTrainAsOneStageDoes) {
   expect_one_stage(1, {"model.equivariance=true"});
 }
 
+// Heads of graphs read the last of four levels, and the head of atoms what passes back over all of them.
+TEST_F(GnnLayouts, EveryShardingTrainsOnCoarseGraphsToTheSameBits) {
+  for (const char* conv : {"schnet", "egnn", "pna", "gin", "gatv2", "cgcnn"}) {
+    SCOPED_TRACE(conv);
+    use_heads(conv);
+    expect_equal(std::string(conv) == "schnet" ? parallel::all_layouts() : parallel::some_layouts(),
+                 {"model.pool_every=1"});
+  }
+  expect_equal(parallel::some_layouts(), in_budget({"model.pool_every=2"}));
+  use_heads("schnet");
+  expect_equal(parallel::some_layouts(), {"model.pool_every=1", "model.max_neighbours=2"});
+}
+
+// States of finer levels pass through stages that compute coarser ones; without a head of atoms nothing passes.
+TEST_F(GnnLayouts, PipelinesTrainOnCoarseGraphsAsOneStageDoes) {
+  use_heads("schnet");
+  expect_one_stage(1, {"train.micro_batch=1", "model.pool_every=1"});
+  expect_one_stage(2, {"train.recompute=full", "model.pool_every=1"});
+  use_heads("egnn");
+  expect_one_stage(1, {"model.pool_every=2"});
+  outputs_ = "[[model.outputs]]\nname = \"energy\"\n";
+  expect_one_stage(1, {"model.pool_every=1"});
+}
+
 // Sums of rounding errors aside, neither the ranks nor the division into micro-batches change the training.
 TEST_F(GnnLayouts, RanksAndMicroBatchesTrainAlike) {
   use_potential("painn");
-  const Result one = run(1, {"train.micro_batch=5", "optimizer.epsilon=1e-4"});
-  for (const int64_t ranks : {1, 2, 3, 4}) {
-    for (const char* micro_batch : {"train.micro_batch=1", "train.micro_batch=3"}) {
-      SCOPED_TRACE(fmt::format("{} {}", ranks, micro_batch));
-      const Result ours = run(ranks, {micro_batch, "optimizer.epsilon=1e-4"});
-      for (const auto& [name, values] : ours.tensors) {
-        EXPECT_TRUE(values.allclose(one.tensors.at(name), 1e-3, 1e-4)) << name;
-      }
-      for (const auto& [step, metrics] : ours.metrics.steps) {
-        const double loss = one.metrics.steps.at(step).loss;
-        EXPECT_NEAR(metrics.loss, loss, 1e-4 * loss) << step;
-      }
-    }
-  }
+  expect_alike({});
+}
+
+TEST_F(GnnLayouts, RanksAndMicroBatchesTrainOnCoarseGraphsAlike) {
+  use_heads("gatv2");
+  expect_alike({"model.pool_every=1"});
 }
 
 TEST_F(GnnLayouts, ResumedRunsHaveTheSameBits) {
@@ -237,6 +277,12 @@ TEST_F(GnnLayouts, PassVerify) {
   const Keys pipeline = {"layout.pipeline=2", "train.global_batch=8", "optimizer.clip=0.0"};
   const verify::Verdict verdict = verify::verify(config(pipeline), {.ranks = 2});
   EXPECT_TRUE(verdict.holds()) << verify::text(verdict);
+  use_heads("pna");
+  for (const char* layout : {"layout.pipeline=2", "layout.sharding=zero3"}) {
+    const Keys coarse = {layout, "model.pool_every=1", "train.global_batch=8", "optimizer.clip=0.0"};
+    const verify::Verdict of_coarse = verify::verify(config(coarse), {.ranks = 2});
+    EXPECT_TRUE(of_coarse.holds()) << layout << "\n" << verify::text(of_coarse);
+  }
 }
 
 }  // namespace

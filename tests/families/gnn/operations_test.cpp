@@ -2,9 +2,17 @@
 // with and without derivatives, and looks at how they grow with graphs, atoms and edges.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "terrace/data/graphs/graph_batch.h"
+#include "terrace/data/graphs/neighbours.h"
+#include "terrace/data/graphs/structure_stream.h"
 #include "terrace/models/gnn/cost/request.h"
 #include "terrace/profile/operation_recorder.h"
 #include "terrace/profile/record.h"
+#include "tests/data/graph_files.h"
 #include "tests/models/gnn/small_graphs.h"
 
 namespace terrace::models::gnn {
@@ -54,12 +62,71 @@ TEST(GnnOperations, GrowInProportionToGraphsAtomsAndEdges) {
           unit_table(small.config, {.samples = graphs, .sizes = {{"atoms", atoms}, {"edges", edges}}}));
     };
     EXPECT_EQ(flops(0, 0, 0), 0.0);
-    // Two edges are a pair in some networks.
-    EXPECT_EQ(flops(3, 40, 500), 3 * flops(1, 0, 0) + 40 * flops(0, 1, 0) + 250 * flops(0, 0, 2));
+    // Two edges are a pair in some networks, and coarse levels have whole shares of thousands.
+    EXPECT_EQ(flops(3000, 40'000, 500'000), 3 * flops(1000, 0, 0) + 40 * flops(0, 1000, 0) + 250 * flops(0, 0, 2000));
     const data::GraphCost cost = graph_cost(small.config);
     EXPECT_GT(cost.atom, 0);
     EXPECT_GT(cost.edge, 0);
     EXPECT_GE(cost.graph, 0);
+  }
+}
+
+// The products of a network on coarse graphs of the structures as a plan assumes them, over what they are.
+double assumed_products(const data::GraphsRequest& request, const std::vector<data::Structure>& structures, Conv conv) {
+  ModelConfig config = small_gnn(conv, many_outputs());
+  config.layers = 3;
+  config.pool_every = 1;
+  config.edges = request.given_edges ? Edges::given : Edges::radius;
+  config = with_derived_values(config);
+  const Sizes sizes = data::batch_of(structures, 0, 0, request, {}, {"coarse.1.clusters"}).sizes;
+  const Sizes finest = {{"atoms", sizes.at("atoms")}, {"edges", sizes.at("edges")}};
+  const auto flops = [&](const Sizes& of_batch) {
+    return schedule::counted_flops(unit_table(config, {.samples = std::ssize(structures), .sizes = of_batch}));
+  };
+  return flops(finest) / flops(sizes);
+}
+
+// Nodes of a grid of triangles, without positions.
+data::Structure mesh_of_triangles(int32_t rows) {
+  data::Structure mesh{.species = std::vector<uint8_t>(static_cast<size_t>(rows * rows)), .has_edges = true};
+  mesh.positions.resize(3 * mesh.species.size());
+  for (int32_t row = 0; row < rows; ++row) {
+    for (int32_t column = 0; column < rows; ++column) {
+      for (const auto& [down, right] : {std::pair(0, 1), {1, 0}, {1, 1}}) {
+        if (row + down == rows || column + right == rows) continue;
+        const int32_t here = row * rows + column, there = (row + down) * rows + column + right;
+        mesh.edges.receivers.insert(mesh.edges.receivers.end(), {here, there});
+        mesh.edges.senders.insert(mesh.edges.senders.end(), {there, here});
+      }
+    }
+  }
+  return mesh;
+}
+
+// Atoms nearer than 1.7 angstrom, which is less than between two hydrogen atoms of one carbon atom.
+data::Structure with_bonds(data::Structure structure) {
+  const data::NeighbourList list = data::find_neighbours(structure.positions, structure.cell, {.cutoff = 1.7});
+  structure.has_edges = true;
+  structure.edges = {list.receivers, list.senders};
+  return structure;
+}
+
+// A plan does not know the sizes of the coarse levels.
+TEST(GnnOperations, OfCoarseGraphsAreAssumedToATenth) {
+  const std::string molecules = data::fetched_molecules();
+  if (molecules.empty()) GTEST_SKIP() << "the package with the molecules cannot be fetched";
+  std::vector<data::Structure> structures = data::StructureStream(molecules, "all").next(1000);
+  for (const Conv conv : {Conv::schnet, Conv::egnn, Conv::pna}) {
+    SCOPED_TRACE(config::name_of(conv));
+    for (const double radius : {4.0, 5.0, 6.0}) {
+      const data::GraphsRequest request{.radius = radius, .coarse_levels = 2};
+      EXPECT_NEAR(assumed_products(request, structures, conv), 1.0, 0.1) << radius;
+    }
+    const data::GraphsRequest given{.given_edges = true, .coarse_levels = 2};
+    std::vector<data::Structure> bonded;
+    for (const data::Structure& structure : structures) bonded.push_back(with_bonds(structure));
+    EXPECT_NEAR(assumed_products(given, bonded, conv), 1.0, 0.1);
+    EXPECT_NEAR(assumed_products(given, {mesh_of_triangles(30)}, conv), 1.0, 0.1);
   }
 }
 
