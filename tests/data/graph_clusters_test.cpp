@@ -48,7 +48,7 @@ NodesAndEdges graph_of_pairs(int64_t nodes, std::vector<std::pair<int32_t, int32
 }
 
 NodesAndEdges graph_within(const std::vector<double>& positions, const Cell& cell, double radius) {
-  return {.positions = positions, .edges = find_neighbours(positions, cell, {.cutoff = radius})};
+  return {.positions = positions, .edges = find_neighbours(positions, cell, {.cutoff = radius}), .mutual = true};
 }
 
 Vector3 vector_of(const NodesAndEdges& graph, const Cell& cell, size_t edge) {
@@ -168,6 +168,9 @@ TEST(Clusters, LeaveNoShorterEdgeOut) {
     const RandomCell random = random_cell(seed);
     const NodesAndEdges graph = graph_within(random.positions, random.cell, 2.5);
     const Clusters clusters = clusters_of(graph, random.cell, JoinOrder::length);
+    NodesAndEdges perhaps_mutual = graph;
+    perhaps_mutual.mutual = false;
+    EXPECT_EQ(clusters_of(perhaps_mutual, random.cell, JoinOrder::length), clusters);
     std::vector<double> lengths(17, INFINITY);  // of the edge that joined each node
     const auto lead = [&](size_t edge) { return length(vector_of(graph, random.cell, edge)); };
     for (size_t edge = 0; edge < graph.edges.receivers.size(); ++edge) {

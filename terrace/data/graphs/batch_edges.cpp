@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstddef>
-#include <numeric>
 
 #include "terrace/data/graphs/neighbours.h"
 
@@ -30,19 +29,6 @@ void BatchEdges::add(const NodesAndEdges& graph, const Cell& cell, bool with_pai
   for (size_t node = 1; node < list.first_edge.size(); ++node)
     first_edge.push_back(edges_before + list.first_edge[node]);
   features.insert(features.end(), graph.edge_features.begin(), graph.edge_features.end());
-}
-
-// By counting, which keeps the order of the elements of a row.
-OrderByRow order_by_row(const std::vector<int64_t>& rows, int64_t num_rows) {
-  OrderByRow result{.order = std::vector<int64_t>(rows.size()),
-                    .first = std::vector<int64_t>(static_cast<size_t>(num_rows) + 1)};
-  for (const int64_t row : rows) ++result.first[static_cast<size_t>(row) + 1];
-  std::partial_sum(result.first.begin(), result.first.end(), result.first.begin());
-  std::vector<int64_t> next = result.first;
-  for (size_t element = 0; element < rows.size(); ++element) {
-    result.order[static_cast<size_t>(next[static_cast<size_t>(rows[element])]++)] = static_cast<int64_t>(element);
-  }
-  return result;
 }
 
 }  // namespace terrace::data

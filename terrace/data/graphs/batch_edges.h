@@ -21,13 +21,6 @@ struct BatchEdges {
   void add(const NodesAndEdges& graph, const Cell& cell, bool with_pairs);
 };
 
-// Elements by the row to which each belongs, those of a row in their order.
-struct OrderByRow {
-  std::vector<int64_t> order = {};  // [elements]
-  std::vector<int64_t> first = {};  // [rows + 1], the first place in `order` of each row
-};
-OrderByRow order_by_row(const std::vector<int64_t>& rows, int64_t num_rows);
-
 // A coarse level of a batch: the clusters of the nodes of the level below, which is one level finer.
 struct BatchLevel {
   std::vector<int64_t> graphs = {};       // [nodes]

@@ -6,10 +6,11 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
-#include <numeric>
 #include <span>
 #include <tuple>
 #include <utility>
+
+#include "terrace/data/graphs/order_by_row.h"
 
 namespace terrace::data {
 namespace {
@@ -55,7 +56,7 @@ std::vector<Join> joins_of(const NodesAndEdges& graph, const Cell& cell, JoinOrd
   for (size_t edge = 0; edge < graph.edges.receivers.size(); ++edge) {
     const int32_t receiver = graph.edges.receivers[edge], sender = graph.edges.senders[edge];
     const Shift& shift = graph.edges.shifts[edge];
-    if (receiver == sender) continue;
+    if (receiver == sender || (graph.mutual && receiver > sender)) continue;
     Join join = receiver < sender ? Join{.first = receiver, .second = sender, .shift = shift}
                                   : Join{.first = sender, .second = receiver, .shift = negative(shift)};
     join.rank = order == JoinOrder::length
@@ -67,31 +68,34 @@ std::vector<Join> joins_of(const NodesAndEdges& graph, const Cell& cell, JoinOrd
   return joins;
 }
 
-// An edge between clusters, and the edge of the finer graph that it comes from.
+// An edge from a cluster, and the edge of the finer graph that it comes from.
 struct CoarseEdge {
-  int32_t receiver = 0, sender = 0;
+  int64_t sender = 0;
   Shift shift = {};
   size_t edge = 0;
-
-  auto place() const { return std::tie(receiver, sender, shift); }
+  bool operator<(const CoarseEdge& other) const {
+    return std::tie(sender, shift, edge) < std::tie(other.sender, other.shift, other.edge);
+  }
+  bool is_with(const CoarseEdge& other) const { return sender == other.sender && shift == other.shift; }
 };
 
-// Sorted by their places, those of one place by their edges.
-std::vector<CoarseEdge> edges_between(const NodesAndEdges& graph, const Clusters& clusters) {
-  std::vector<CoarseEdge> between;
-  for (size_t edge = 0; edge < graph.edges.receivers.size(); ++edge) {
-    const auto receiver = static_cast<size_t>(graph.edges.receivers[edge]),
-               sender = static_cast<size_t>(graph.edges.senders[edge]);
-    const CoarseEdge one{
-        .receiver = static_cast<int32_t>(clusters.of_nodes[receiver]),
-        .sender = static_cast<int32_t>(clusters.of_nodes[sender]),
-        .shift = sum(sum(graph.edges.shifts[edge], clusters.shifts[receiver]), negative(clusters.shifts[sender])),
-        .edge = edge};
-    if (one.receiver == one.sender && one.shift == Shift{}) continue;
-    between.push_back(one);
+// Those to a cluster with the given members, sorted.
+void find_edges(const NodesAndEdges& graph, const Clusters& clusters, std::span<const int64_t> members,
+                std::vector<CoarseEdge>& found) {
+  found.clear();
+  for (const int64_t member : members) {
+    const auto receiver = static_cast<size_t>(member);
+    for (int64_t edge = graph.edges.first_edge[receiver]; edge < graph.edges.first_edge[receiver + 1]; ++edge) {
+      const auto number = static_cast<size_t>(edge), sender = static_cast<size_t>(graph.edges.senders[number]);
+      const CoarseEdge one{
+          .sender = clusters.of_nodes[sender],
+          .shift = sum(sum(graph.edges.shifts[number], clusters.shifts[receiver]), negative(clusters.shifts[sender])),
+          .edge = number};
+      if (one.sender == clusters.of_nodes[receiver] && one.shift == Shift{}) continue;
+      found.push_back(one);
+    }
   }
-  std::ranges::stable_sort(between, [](const CoarseEdge& a, const CoarseEdge& b) { return a.place() < b.place(); });
-  return between;
+  std::ranges::sort(found, std::less<>());
 }
 
 std::vector<double> mean_positions(const NodesAndEdges& graph, const Cell& cell, const Clusters& clusters) {
@@ -139,20 +143,24 @@ Clusters clusters_of(const NodesAndEdges& graph, const Cell& cell, JoinOrder ord
 }
 
 NodesAndEdges coarse_graph(const NodesAndEdges& graph, const Cell& cell, const Clusters& clusters) {
-  NodesAndEdges coarse{.positions = mean_positions(graph, cell, clusters)};
+  NodesAndEdges coarse{.positions = mean_positions(graph, cell, clusters), .mutual = graph.mutual};
   NeighbourList& list = coarse.edges;
-  list.first_edge.assign(static_cast<size_t>(clusters.clusters) + 1, 0);
-  const std::vector<CoarseEdge> between = edges_between(graph, clusters);
-  for (size_t begin = 0, end = 0; begin < between.size(); begin = end) {
-    const CoarseEdge& one = between[begin];
-    while (end < between.size() && between[end].place() == one.place()) ++end;
-    list.receivers.push_back(one.receiver);
-    list.senders.push_back(one.sender);
-    list.shifts.push_back(one.shift);
-    ++list.first_edge[static_cast<size_t>(one.receiver) + 1];
-    add_mean_features(graph, std::span(between).subspan(begin, end - begin), coarse.edge_features);
+  list.first_edge = {0};
+  const OrderByRow members = order_by_row(clusters.of_nodes, clusters.clusters);
+  std::vector<CoarseEdge> found;
+  for (size_t cluster = 0; cluster + 1 < members.first.size(); ++cluster) {
+    const auto first = static_cast<size_t>(members.first[cluster]),
+               last = static_cast<size_t>(members.first[cluster + 1]);
+    find_edges(graph, clusters, std::span(members.order).subspan(first, last - first), found);
+    for (size_t begin = 0, end = 0; begin < found.size(); begin = end) {
+      while (end < found.size() && found[end].is_with(found[begin])) ++end;
+      list.receivers.push_back(static_cast<int32_t>(cluster));
+      list.senders.push_back(static_cast<int32_t>(found[begin].sender));
+      list.shifts.push_back(found[begin].shift);
+      add_mean_features(graph, std::span(found).subspan(begin, end - begin), coarse.edge_features);
+    }
+    list.first_edge.push_back(list.edges());
   }
-  std::partial_sum(list.first_edge.begin(), list.first_edge.end(), list.first_edge.begin());
   return coarse;
 }
 

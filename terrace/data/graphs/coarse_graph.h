@@ -16,6 +16,7 @@ struct NodesAndEdges {
   std::vector<double> positions = {};     // [nodes, 3]
   NeighbourList edges = {};               // sorted by (receiver, sender, shift)
   std::vector<float> edge_features = {};  // [edges, columns]
+  bool mutual = false;                    // whether each edge is known to have one back
 
   int64_t nodes() const { return static_cast<int64_t>(positions.size()) / 3; }
 };
@@ -37,12 +38,13 @@ struct Clusters {
   // [nodes]: the image of each node that lies in its cluster, 0 of first nodes. Two nodes that several edges join are
   // in one cluster with the image to which the first of these edges leads.
   std::vector<std::array<int32_t, 3>> shifts = {};
+  bool operator==(const Clusters&) const = default;
 };
 Clusters clusters_of(const NodesAndEdges& graph, const Cell& cell, JoinOrder order);
 
 // The graph of the clusters: each is where the mean of its nodes is. For each edge that leaves a cluster, to another
 // one or to an image of itself, there is one between the clusters; those with the same receiver, sender and shift are
-// one, which has the mean of their features. If each edge of the graph has one back, so have those of the coarse graph.
+// one, which has the mean of their features. If the edges of the graph are mutual, so are these.
 NodesAndEdges coarse_graph(const NodesAndEdges& graph, const Cell& cell, const Clusters& clusters);
 
 }  // namespace terrace::data

@@ -16,6 +16,7 @@
 #include "terrace/data/graphs/batch_edges.h"
 #include "terrace/data/graphs/coarse_graph.h"
 #include "terrace/data/graphs/neighbours.h"
+#include "terrace/data/graphs/order_by_row.h"
 
 namespace terrace::data {
 namespace {
@@ -59,6 +60,7 @@ NodesAndEdges finest_graph(const GraphToBatch& graph, const GraphsRequest& reque
   } else {
     result.edges = find_neighbours(graph.positions, graph.cell,
                                    {.cutoff = request.radius, .max_neighbours = request.max_neighbours});
+    result.mutual = request.mutual();
   }
   return result;
 }

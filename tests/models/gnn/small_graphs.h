@@ -31,6 +31,7 @@
 #include "terrace/data/graphs/coarse_graph.h"
 #include "terrace/data/graphs/graphs_request.h"
 #include "terrace/data/graphs/neighbours.h"
+#include "terrace/data/graphs/order_by_row.h"
 #include "terrace/models/gnn/cost/unit_table.h"
 #include "terrace/models/gnn/model.h"
 #include "tests/models/drawn_values.h"
@@ -231,6 +232,7 @@ inline Batch edges_of(const std::vector<SmallStructure>& structures, double radi
     volumes.push_back(data::volume_of(structure.cell));
     std::vector<int64_t> received(static_cast<size_t>(atoms), 0);
     data::NodesAndEdges& own = finest.emplace_back();
+    own.edges.first_edge = {0};
     own.positions.assign(positions.const_data_ptr<double>(), positions.const_data_ptr<double>() + 3 * atoms);
     for (int64_t edge = 0; edge < list.edges(); ++edge) {
       const auto e = static_cast<size_t>(edge);
@@ -263,6 +265,7 @@ inline Batch edges_of(const std::vector<SmallStructure>& structures, double radi
     for (int64_t atom = 0; atom < atoms; ++atom) {
       graphs.push_back(std::ssize(first_atom) - 1);
       first_edge.push_back(first_edge.back() + received[static_cast<size_t>(atom)]);
+      own.edges.first_edge.push_back(own.edges.first_edge.back() + received[static_cast<size_t>(atom)]);
     }
     first_atom.push_back(base + atoms);
   }
