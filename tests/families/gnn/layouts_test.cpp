@@ -278,10 +278,12 @@ TEST_F(GnnLayouts, PassVerify) {
   const verify::Verdict verdict = verify::verify(config(pipeline), {.ranks = 2});
   EXPECT_TRUE(verdict.holds()) << verify::text(verdict);
   use_heads("pna");
-  for (const char* layout : {"layout.pipeline=2", "layout.sharding=zero3"}) {
-    const Keys coarse = {layout, "model.pool_every=1", "train.global_batch=8", "optimizer.clip=0.0"};
+  const Keys given = {"model.edges=given", "model.edge_features={bond = 2}"};
+  for (const Keys& keys : std::vector<Keys>{{"layout.pipeline=2"}, {"layout.sharding=zero3"}, given}) {
+    Keys coarse = {"model.pool_every=1", "train.global_batch=8", "optimizer.clip=0.0"};
+    coarse.insert(coarse.end(), keys.begin(), keys.end());
     const verify::Verdict of_coarse = verify::verify(config(coarse), {.ranks = 2});
-    EXPECT_TRUE(of_coarse.holds()) << layout << "\n" << verify::text(of_coarse);
+    EXPECT_TRUE(of_coarse.holds()) << keys.front() << "\n" << verify::text(of_coarse);
   }
 }
 

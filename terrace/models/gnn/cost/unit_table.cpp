@@ -76,11 +76,11 @@ UnitRow embedding_row(const ModelConfig& config, const schedule::UnitTableOption
   return row;
 }
 
-// The means of the states of each cluster. The states themselves are the input that is kept.
+// The means of the states of each cluster.
 void count_pool(UnitCounter& unit, const ModelConfig& config, int64_t level) {
   unit.set_level(level - 1);
   unit.segment_sum(Rows::atoms, config.width);
-  unit.keep(Rows::atoms, config.width);
+  if (!config.keeps_finer_states()) unit.keep(Rows::atoms, config.width);  // the unit's input
   unit.set_level(level);
   unit.elements("mean", Rows::atoms, config.width, 1, 1, 0);
 }
@@ -96,11 +96,14 @@ void count_unpools(UnitCounter& unit, const ModelConfig& config) {
   }
 }
 
-// What passes to the next layer: the states, beside them vectors, moved vectors, and states of finer levels.
+// What passes to the next layer: the states, beside them vectors, moved vectors, and states of finer levels. Those are
+// counted as kept by each unit that passes them on, although the units of one stage share them, since the first unit of
+// a stage that receives them may be any.
 void count_outputs(UnitCounter& unit, const ModelConfig& config, int64_t level, bool last) {
   for (int64_t finer = 0; config.keeps_finer_states() && finer < level; ++finer) {
     unit.set_level(finer);
     unit.output(Rows::atoms, config.width);
+    unit.keep(Rows::atoms, config.width);
   }
   unit.set_level(level);
   unit.output(Rows::atoms, config.width);
@@ -108,8 +111,7 @@ void count_outputs(UnitCounter& unit, const ModelConfig& config, int64_t level, 
   if (config.conv == Conv::egnn && config.equivariance && !last) unit.output(Rows::edges, 3);
 }
 
-// With recompute a segment keeps the input of its first unit; states of finer levels are counted for each segment that
-// passes them on, although the segments of one stage share them.
+// With recompute a segment keeps the input of its first unit.
 void keep_input(UnitRow& row, const UnitRow& before) {
   row.kept_bytes[static_cast<size_t>(config::Recompute::full)] = before.output_bytes;
 }
