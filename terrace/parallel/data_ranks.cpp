@@ -1,8 +1,6 @@
 // Connects the data-parallel ranks of a stage for sums within the model.
 #include "terrace/parallel/data_ranks.h"
 
-#include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "terrace/parallel/comm_ranks.h"

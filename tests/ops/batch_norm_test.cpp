@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
-#include <numeric>
 #include <thread>
 #include <vector>
 

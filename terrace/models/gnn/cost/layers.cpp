@@ -14,7 +14,7 @@ void count_norm(UnitCounter& unit, NormKind kind, const std::string& name, int64
   if (kind == NormKind::layer) return unit.elements("norm", Rows::atoms, width, 1, 1, 1);
   unit.buffer(name + ".running_mean", {width});
   unit.buffer(name + ".running_variance", {width});
-  unit.elements("batch norm", Rows::atoms, width, 6, 5, 1);
+  unit.elements("batch norm", Rows::atoms, width, 10, 6, 1);  // 7 and 5 in forward, 14 and 7 in backward
 }
 
 void count_activation(UnitCounter& unit, Rows rows, int64_t columns) {
