@@ -60,14 +60,14 @@ enum class Exchange { ring, direct };
 
 // Devices that a kind of link connects: those of a pair, of a node, of the whole machine.
 struct Tier {
-  std::string name;                 // "pair", "node", "network"
-  int64_t devices = 1;              // of one unit of this tier; a multiple of the tier inside it
-  double link_bandwidth = 0;        // bytes/s that one link carries in one direction, as collectives reach it
-  double multi_node_bandwidth = 0;  // the same in jobs of several nodes; 0: as much
+  std::string name;           // "pair", "node", "network"
+  int64_t devices = 1;        // of one unit of this tier; a multiple of the tier inside it
+  double link_bandwidth = 0;  // bytes/s that one link carries in one direction, as collectives reach it
   double devices_per_link =
       1;  // devices inside that share one link out of the unit of the tier inside; 0.5: each has two
   double latency_seconds = 0;          // of one step of a collective between neighbours, with the software's share
   Exchange exchange = Exchange::ring;  // of groups for which this is the outermost tier that they use
+  double multi_node_bandwidth = 0;     // link_bandwidth in jobs of several nodes; 0: as much
 
   bool operator==(const Tier&) const = default;
 };
