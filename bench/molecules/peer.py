@@ -104,7 +104,7 @@ def main():
     options = parser.parse_args()
     config = tomllib.loads(options.config.read_text())
     model_keys, optimizer_keys, batch_size = config["model"], config["optimizer"], config["train"]["global_batch"]
-    weight = config["model"]["outputs"][1]["weight"]
+    of_energy, of_force = (output.get("weight", 1.0) for output in config["model"]["outputs"])
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(options.seed)
     molecules = Molecules(options.prefix)
@@ -140,7 +140,7 @@ def main():
         wanted = torch.tensor([target[one] for one in chosen], dtype=torch.float32)
         of_energies = (own / batch.atoms_of_graph - wanted).square().mean()
         of_forces = (forces - batch.forces / scale).square().mean()
-        loss = (of_energies + weight * of_forces) / (1 + weight)
+        loss = (of_energy * of_energies + of_force * of_forces) / (of_energy + of_force)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), optimizer_keys["clip"])
         optimizer.step()
@@ -149,16 +149,16 @@ def main():
             print(f"step {step + 1} of {options.steps}: loss {loss.item():.4f}, {(time.time() - begin) / (step + 1):.3f} s a step",
                   file=sys.stderr, flush=True)  # fmt: skip
     energies, shares = molecules.of_atoms(test)
-    of_atom, of_force = [], []
+    atom_errors, force_errors = [], []
     for first in range(0, len(test), batch_size):
         chosen = test[first:first + batch_size]
         batch = molecules.batch(chosen)
         own, forces = predicted(model, batch, False)
         part = slice(first, first + batch_size)
         value = scale * (own / batch.atoms_of_graph).detach().numpy() + shares[part] @ of_elements
-        of_atom.append(np.abs(value - energies[part]))
-        of_force.append(np.abs(scale * forces.detach().numpy() - batch.forces.numpy()).ravel())
-    errors = {"energy": float(np.concatenate(of_atom).mean()), "forces": float(np.concatenate(of_force).mean()),
+        atom_errors.append(np.abs(value - energies[part]))
+        force_errors.append(np.abs(scale * forces.detach().numpy() - batch.forces.numpy()).ravel())
+    errors = {"energy": float(np.concatenate(atom_errors).mean()), "forces": float(np.concatenate(force_errors).mean()),
               "seconds": time.time() - begin}  # fmt: skip
     options.output.write_text(json.dumps(errors) + "\n")
 
