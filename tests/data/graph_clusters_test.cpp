@@ -267,7 +267,7 @@ template <typename Number>
 std::vector<Number> values_of(const MicroBatch& batch, const std::string& name) {
   const HostTensor& tensor = batch.tensors.at(name);
   std::vector<Number> values(tensor.bytes.size() / sizeof(Number));
-  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  if (!values.empty()) std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
   return values;
 }
 
