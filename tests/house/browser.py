@@ -119,3 +119,12 @@ class PageTest(unittest.TestCase):
 
     def tip(self):
         return self.browser.value('((tip) => (tip.hidden ? "" : tip.textContent))(document.getElementById("tip"))')
+
+    def click(self, selector):
+        self.browser.value(f"document.querySelector({json.dumps(selector)}).click()")
+
+    def point_at(self, selector, across=0.5, down=0.5):
+        """Moves the mouse there, in shares of the element's size, and gives the text that appears."""
+        left, top, width, height = self.box(selector)
+        self.browser.mouse("mouseMoved", left + across * width, top + down * height)
+        return self.tip()

@@ -55,14 +55,6 @@ class Pages(PageTest):
     def open(self, name, width=1280, scheme="light"):
         super().open(f"{name}/explain.html", width, scheme)
 
-    def point_at(self, selector):
-        left, top, width, height = self.box(selector)
-        self.browser.mouse("mouseMoved", left + width / 2, top + height / 2)
-        return self.tip()
-
-    def click(self, selector):
-        self.browser.value(f"document.querySelector({json.dumps(selector)}).click()")
-
 
 class Looks(Pages):
     def test_pages_draw_in_both_schemes_and_fit_a_phone(self):

@@ -89,9 +89,6 @@ class Page(PageTest):
     def section(self, output):
         return f'section[data-output="{output}"]'
 
-    def click(self, selector):
-        self.browser.value(f"document.querySelector({json.dumps(selector)}).click()")
-
     def rows(self, output):
         """The table of the largest errors, as an object for each row."""
         heads = self.data(f"{self.section(output)} th button", "sort")

@@ -39,14 +39,6 @@ class Page(PageTest):
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)
 
-    def click(self, selector):
-        self.browser.value(f"document.querySelector({json.dumps(selector)}).click()")
-
-    def point_at(self, selector, across=0.5, down=0.5):
-        left, top, width, height = self.box(selector)
-        self.browser.mouse("mouseMoved", left + across * width, top + down * height)
-        return self.tip()
-
     def test_draws_in_both_schemes_and_fits_a_phone(self):
         for name in ("one", "several"):
             for scheme in ("light", "dark"):
