@@ -1,6 +1,7 @@
 // The calibration curve, the area beside it, and the scale of the spread that makes this area smallest.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -8,6 +9,7 @@
 namespace terrace::ensemble {
 
 inline constexpr int64_t calibration_intervals = 100;
+inline constexpr size_t ence_bins = 10;  // of Calibration::ence
 
 // Of the interval with this number, from 0 to 1.
 double expected_share(int64_t interval, int64_t intervals);

@@ -13,7 +13,6 @@ namespace terrace::ensemble {
 namespace {
 
 constexpr double no_figure = std::numeric_limits<double>::quiet_NaN();
-constexpr size_t ence_parts = 10;
 
 // Classes of numbers by their logarithms. Class 0 is for 0 alone, and what lies outside is in the outermost class.
 struct Classes {
@@ -31,6 +30,20 @@ struct Classes {
 };
 
 constexpr Classes deviation_classes{64, 32}, ratio_classes{16, 256}, rank_classes{64, 8};
+
+// The first interval that holds a label whose error is so many deviations.
+size_t first_interval(double ratio) {
+  const double expected = std::erf(ratio / std::numbers::sqrt2);
+  return static_cast<size_t>(std::ceil(expected * static_cast<double>(calibration_intervals - 1)));
+}
+
+// Of labels by their first intervals, all of which weigh `all`.
+double area_of(const std::vector<double>& by_first_interval, double all) {
+  std::vector<double> observed;
+  double inside = 0;
+  for (const double weight : by_first_interval) observed.push_back((inside += weight) / all);
+  return miscalibration_area(observed);
+}
 
 // The mean rank, from 0, of the values of each class.
 std::map<uint32_t, double> mean_ranks(const std::map<uint32_t, double>& weights) {
@@ -64,8 +77,7 @@ void StreamedCalibration::add(double mean, double deviation, double label, doubl
   spread_weight_ += weight;
   variance_ += weight * own * own;
   likelihood_ += weight * (std::log(2 * std::numbers::pi * own * own) + ratio * ratio) / 2;
-  const double needed = std::erf(ratio / std::numbers::sqrt2);
-  needed_[static_cast<size_t>(std::ceil(needed * static_cast<double>(calibration_intervals - 1)))] += weight;
+  needed_[first_interval(ratio)] += weight;
   ratios_[ratio_classes.of(ratio)] += weight;
   DeviationClass& of_deviation = deviations_[deviation_classes.of(own)];
   of_deviation.weight += weight;
@@ -81,10 +93,7 @@ Calibration StreamedCalibration::figures() const {
     result.miscalibration_area = result.sharpness = result.ence = result.nll = result.spearman = no_figure;
     return result;
   }
-  std::vector<double> observed;
-  double inside = 0;
-  for (const double weight : needed_) observed.push_back((inside += weight) / spread_weight_);
-  result.miscalibration_area = miscalibration_area(observed);
+  result.miscalibration_area = area_of(needed_, spread_weight_);
   result.sharpness = std::sqrt(variance_ / spread_weight_);
   result.ence = ence();
   result.nll = likelihood_ / spread_weight_;
@@ -93,7 +102,7 @@ Calibration StreamedCalibration::figures() const {
 }
 
 double StreamedCalibration::ence() const {
-  const double share = spread_weight_ / ence_parts;
+  const double share = spread_weight_ / ence_bins;
   double sum = 0;
   DeviationClass bin;
   size_t done = 0;
@@ -105,7 +114,7 @@ double StreamedCalibration::ence() const {
   for (DeviationClass left : deviations_) {
     while (left.weight > 0) {
       const double room = share - bin.weight;
-      const bool is_last = done + 1 == ence_parts;
+      const bool is_last = done + 1 == ence_bins;
       const double part = is_last || left.weight <= room ? 1 : room / left.weight;
       bin.weight += part * left.weight;
       bin.variance += part * left.variance;
@@ -139,15 +148,11 @@ double StreamedCalibration::spearman() const {
 }
 
 double StreamedCalibration::area_at(double scale) const {
-  std::vector<double> weights(calibration_intervals, 0), observed;
+  std::vector<double> weights(calibration_intervals, 0);
   for (size_t i = 0; i < ratios_.size(); ++i) {
-    if (ratios_[i] == 0) continue;
-    const double needed = std::erf(ratio_classes.value(i) / scale / std::numbers::sqrt2);
-    weights[static_cast<size_t>(std::ceil(needed * static_cast<double>(calibration_intervals - 1)))] += ratios_[i];
+    if (ratios_[i] > 0) weights[first_interval(ratio_classes.value(i) / scale)] += ratios_[i];
   }
-  double inside = 0;
-  for (const double weight : weights) observed.push_back((inside += weight) / spread_weight_);
-  return miscalibration_area(observed);
+  return area_of(weights, spread_weight_);
 }
 
 double StreamedCalibration::fitted_scale() const {

@@ -14,7 +14,6 @@
 namespace terrace::ensemble {
 namespace {
 
-constexpr size_t ence_bins = 10;
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
 struct Judged {
