@@ -5,12 +5,16 @@
 // Trains 400 steps of the configuration, of one rank, and fits time = a + b cost to every other one. Prints the errors
 // of the rest, and those of a fit with three factors of its own, for graphs, atoms and edges, beside the factors that
 // the cost has.
+#include <ATen/ops/linalg_lstsq.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "terrace/config/config.h"
@@ -31,28 +35,16 @@ struct MeasuredStep {
   double milliseconds = 0;
 };
 
-// The factors by which the errors in proportion to the times have the least squares.
+// The factors by which the errors of every other step, in proportion to its time, have the least squares.
 std::vector<double> fitted(const std::vector<MeasuredStep>& measured) {
-  const size_t n = measured.front().has.size();
-  std::vector<std::vector<double>> rows(n, std::vector<double>(n + 1, 0.0));
+  const auto columns = std::ssize(measured.front().has);
+  std::vector<double> rows;
   for (size_t k = 0; k < measured.size(); k += 2) {
-    const MeasuredStep& step = measured[k];
-    for (size_t i = 0; i < n; ++i) {
-      const double left = step.has[i] / step.milliseconds;
-      for (size_t j = 0; j < n; ++j) rows[i][j] += left * step.has[j] / step.milliseconds;
-      rows[i][n] += left;
-    }
+    for (const double number : measured[k].has) rows.push_back(number / measured[k].milliseconds);
   }
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t other = 0; other < n; ++other) {
-      if (other == i) continue;
-      const double factor = rows[other][i] / rows[i][i];
-      for (size_t j = i; j <= n; ++j) rows[other][j] -= factor * rows[i][j];
-    }
-  }
-  std::vector<double> factors;
-  for (size_t i = 0; i < n; ++i) factors.push_back(rows[i][n] / rows[i][i]);
-  return factors;
+  const at::Tensor left = at::tensor(rows, at::kDouble).view({-1, columns});
+  const at::Tensor factors = std::get<0>(at::linalg_lstsq(left, at::ones({left.size(0), 1}, at::kDouble)));
+  return {factors.data_ptr<double>(), factors.data_ptr<double>() + columns};
 }
 
 // Of the steps that were not fitted.
