@@ -124,6 +124,15 @@ class GeometricPna(nn.Module):
         return self.head(x, batch)
 
 
+def energies_and_forces(model, batch, training):
+    """Forces are the derivative of the energies, in training with a graph of their own."""
+    vectors = batch.vectors.detach().requires_grad_(True)
+    energies = model(batch, vectors)
+    gradient = torch.autograd.grad(energies.sum(), vectors, create_graph=training)[0]
+    forces = torch.zeros_like(batch.forces).index_add(0, batch.receivers, gradient).index_add(0, batch.senders, -gradient)
+    return energies, forces
+
+
 def network_of(workload, peer, radius, degrees):
     if peer == "schnetpack":
         return SchNetPack(workload, radius)

@@ -3,8 +3,7 @@
     peer.py WORKLOAD PEER eager|compile|ddp installed|tuned MOLECULES.xyz
 
 WORKLOAD is what Workload.spec() writes; ddp are two processes, each with every other graph of a step. The batches are made before, neighbours included, and lie in memory. AdamW is the
-fused one. Forces are the derivative of the energy, with a graph of their own.
-"""
+fused one. """
 import os
 import pathlib
 import sys
@@ -15,32 +14,17 @@ import torch
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 sys.path[1:1] = [str(BENCH / "step"), str(BENCH / "layouts")]
+from graph_data import edges_of  # noqa: E402
 from graph_workloads import BATCH, CLIP, LEARNING_RATE, RADIUS, WEIGHT_DECAY, Workload  # noqa: E402
-from networks import network_of  # noqa: E402
+from networks import energies_and_forces, network_of  # noqa: E402
 from serve import serve  # noqa: E402
-
-
-def edges_of(atoms, workload):
-    import vesin
-
-    calculator = vesin.NeighborList(cutoff=RADIUS, full_list=True)
-    i, j, shifts = calculator.compute(points=atoms.positions, box=np.zeros((3, 3)), periodic=False, quantities="ijD")
-    if workload.cap:
-        # The nearest of each atom.
-        lengths, kept = np.linalg.norm(shifts, axis=1), []
-        for atom in range(len(atoms)):
-            own = np.flatnonzero(i == atom)
-            kept.extend(own[np.argsort(lengths[own], kind="stable")[:workload.cap]])
-        i, j, shifts = i[kept], j[kept], shifts[kept]
-    order = np.argsort(i, kind="stable")
-    return i[order], j[order], shifts[order]
 
 
 def batch_of(molecules, workload):
     batch, before = types.SimpleNamespace(graphs=len(molecules)), 0
     parts = {name: [] for name in ("species", "receivers", "senders", "vectors", "graph", "forces", "energies")}
     for number, atoms in enumerate(molecules):
-        i, j, vectors = edges_of(atoms, workload)
+        i, j, vectors = edges_of(atoms.positions, RADIUS, workload.cap)
         parts["species"].append(atoms.numbers)
         parts["receivers"].append(i + before)
         parts["senders"].append(j + before)
@@ -59,14 +43,12 @@ def batch_of(molecules, workload):
 
 
 def loss_of(model, batch, forces):
-    vectors = batch.vectors.detach().requires_grad_(forces)
-    energies = model(batch, vectors)
+    if forces:
+        energies, own = energies_and_forces(model, batch, True)
+    else:
+        energies = model(batch, batch.vectors)
     loss = (energies / batch.atoms_of_graph - batch.mean_energy).square().mean()
-    if not forces:
-        return loss
-    gradient = torch.autograd.grad(energies.sum(), vectors, create_graph=True)[0]
-    own = torch.zeros_like(batch.forces).index_add(0, batch.receivers, gradient).index_add(0, batch.senders, -gradient)
-    return loss + 10 * (own - batch.forces).square().mean()
+    return loss + 10 * (own - batch.forces).square().mean() if forces else loss
 
 
 def main():

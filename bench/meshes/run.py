@@ -10,7 +10,6 @@ true one, mesh by mesh. Exits with 1 where the best of them is not below BAR of 
 """
 import argparse
 import json
-import math
 import os
 import pathlib
 import subprocess
@@ -20,6 +19,10 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path[1:1] = [str(HERE.parent / "gnn"), str(HERE.parent / "step")]
+from comparison import table  # noqa: E402
+from graph_data import prepared_arrays  # noqa: E402
+
 TERRACE = ROOT / "build/release/terrace"
 CONFIG = HERE / "meshes.toml"
 WAYS = {"without pooling": 0, "pooled every 3 layers": 3}
@@ -48,16 +51,9 @@ def make_data(folder):
 
 def error_of_constant(prepared):
     """The mean absolute error at the nodes of the test part with one diffusivity for each mesh."""
-    about = json.loads(prepared.with_suffix(".json").read_text())
-    arrays = {**about["arrays"], **{one["name"]: one["array"] for one in about["properties"]}}
-    raw = prepared.with_suffix(".bin").read_bytes()
-
-    def values(name):
-        array = arrays[name]
-        return np.frombuffer(raw, array["type"], math.prod(array["sizes"]), array["offset"])
-
-    first, errors = values("first_atom"), np.abs(values("constant") - values("temperature"))
-    return float(np.concatenate([errors[first[mesh]:first[mesh + 1]] for mesh in values("test")]).mean())
+    arrays = prepared_arrays(prepared)
+    first, errors = arrays["first_atom"], np.abs(arrays["constant"] - arrays["temperature"])
+    return float(np.concatenate([errors[first[mesh]:first[mesh + 1]] for mesh in arrays["test"]]).mean())
 
 
 def main():
@@ -71,9 +67,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     prepared = make_data(folder)
     base = error_of_constant(prepared)
-    lines = ["| network | error at the nodes | of that with one diffusivity |", "| --- | --- | --- |",
-             f"| one diffusivity | {base:.4f} | 1.00 |"]  # fmt: skip
-    ratios = []
+    rows, ratios = [["one diffusivity", f"{base:.4f}", "1.00"]], []
     for name, pool_every in WAYS.items():
         checkpoints = folder / f"meshes_{pool_every}"
         settings = [f'data.train=["{prepared}"]', f"checkpoint.folder={checkpoints}", f"model.pool_every={pool_every}",
@@ -84,8 +78,8 @@ def main():
         judged = json.loads(run([TERRACE, "predict", checkpoints, "--data", prepared, "--json"], stdout=subprocess.PIPE))
         error = judged["outputs"]["temperature"]["mae"]
         ratios.append(error / base)
-        lines.append(f"| {name} | {error:.4f} | {ratios[-1]:.2f} |")
-    text = "\n".join(lines) + "\n"
+        rows.append([name, f"{error:.4f}", f"{ratios[-1]:.2f}"])
+    text = table(["network", "error at the nodes", "of that with one diffusivity"], rows)
     print(text)
     if options.output:
         options.output.write_text(text)

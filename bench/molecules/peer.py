@@ -20,34 +20,23 @@ import torch
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(1, str(BENCH / "gnn"))
+from graph_data import edges_of, prepared_arrays  # noqa: E402
 from graph_workloads import Workload  # noqa: E402
-from networks import network_of  # noqa: E402
+from networks import energies_and_forces, network_of  # noqa: E402
 
 
 class Molecules:
     """What `terrace data prepare` wrote."""
 
     def __init__(self, prefix):
-        about = json.loads(prefix.with_suffix(".json").read_text())
-        arrays = {**about["arrays"], **{one["name"]: one["array"] for one in about["properties"]}}
-        raw = prefix.with_suffix(".bin").read_bytes()
+        arrays = prepared_arrays(prefix)
         for name in ("first_atom", "positions", "species", "train", "validation", "test", "energy", "forces"):
-            array = arrays[name]
-            count = math.prod(array["sizes"])
-            values = np.frombuffer(raw, array["type"], count, array["offset"]).reshape(array["sizes"])
-            setattr(self, name, values)
-        self.edges = {}
+            setattr(self, name, arrays[name])
+        self.edges = []
 
     def find_edges(self, radius):
-        """Those of every molecule, sorted by receiver."""
-        import vesin
-
-        calculator = vesin.NeighborList(cutoff=radius, full_list=True)
-        for number, (first, end) in enumerate(zip(self.first_atom[:-1], self.first_atom[1:])):
-            i, j, vectors = calculator.compute(points=self.positions[first:end], box=np.zeros((3, 3)), periodic=False,
-                                               quantities="ijD")  # fmt: skip
-            order = np.argsort(i, kind="stable")
-            self.edges[number] = (i[order].astype(np.int64), j[order].astype(np.int64), vectors[order])
+        """Those of every molecule."""
+        self.edges = [edges_of(self.positions[first:end], radius) for first, end in zip(self.first_atom[:-1], self.first_atom[1:])]
 
     def rows_of(self, molecules):
         """The numbers of their atoms."""
@@ -84,14 +73,6 @@ def fitted_to_elements(molecules):
     """[119] the energy of each element by which those of the training part are nearest."""
     energies, shares = molecules.of_atoms(molecules.train)
     return np.linalg.lstsq(shares, energies, rcond=None)[0]
-
-
-def predicted(model, batch, training):
-    vectors = batch.vectors.detach().requires_grad_(True)
-    energies = model(batch, vectors)
-    gradient = torch.autograd.grad(energies.sum(), vectors, create_graph=training)[0]
-    forces = torch.zeros_like(batch.forces).index_add(0, batch.receivers, gradient).index_add(0, batch.senders, -gradient)
-    return energies, forces
 
 
 def main():
@@ -136,7 +117,7 @@ def main():
         chosen, order = order[:batch_size], order[batch_size:]
         batch = molecules.batch(chosen)
         optimizer.zero_grad(set_to_none=True)
-        own, forces = predicted(model, batch, True)
+        own, forces = energies_and_forces(model, batch, True)
         wanted = torch.tensor([target[one] for one in chosen], dtype=torch.float32)
         of_energies = (own / batch.atoms_of_graph - wanted).square().mean()
         of_forces = (forces - batch.forces / scale).square().mean()
@@ -153,7 +134,7 @@ def main():
     for first in range(0, len(test), batch_size):
         chosen = test[first:first + batch_size]
         batch = molecules.batch(chosen)
-        own, forces = predicted(model, batch, False)
+        own, forces = energies_and_forces(model, batch, False)
         part = slice(first, first + batch_size)
         value = scale * (own / batch.atoms_of_graph).detach().numpy() + shares[part] @ of_elements
         atom_errors.append(np.abs(value - energies[part]))

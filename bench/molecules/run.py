@@ -15,17 +15,19 @@ import json
 import math
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 import tomllib
 
 import numpy as np
-from peer import Molecules, fitted_to_elements
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(1, str(HERE.parent / "step"))
+from comparison import machine, table  # noqa: E402
+from peer import Molecules, fitted_to_elements  # noqa: E402
+
 TERRACE = ROOT / "build/release/terrace"
 CONFIG = HERE / "molecules.toml"
 SEEDS, MEMBERS = 3, 5
@@ -83,11 +85,6 @@ def baselines(prepared):
     return {"energy": float(np.abs(shares @ of_elements - energies).mean()), "forces": float(np.abs(forces).mean())}
 
 
-def table(headings, rows):
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
 def spread(values):
     return f"{1e3 * statistics.mean(values):.1f} ({', '.join(f'{1e3 * value:.1f}' for value in values)})"
 
@@ -133,7 +130,7 @@ def main():
         if correlation < BARS["correlation"]:
             missed.append(f"{name}: rank correlation {correlation:.2f}, at least {BARS['correlation']}")
     headings = ["error", f"terrace ({SEEDS} seeds)", "fit to elements, no force", "ours to it"] + (["SchNetPack", "ours to it"] if peers else [])
-    text = (f"{platform.processor() or platform.machine()}, {steps} steps\n\n{table(headings, rows)}\n"
+    text = (f"{machine()}; {steps} steps\n\n{table(headings, rows)}\n"
             + table(["five members", "error of the mean", "area", "after one scale", "ENCE", "after", "rank correlation"], spreads))
     print(text)
     if options.output:

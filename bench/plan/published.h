@@ -93,7 +93,8 @@ inline void choose_program(const Row& row, PublishedRun& run) {
   run.software = "megatron-deepspeed";
   if (id.starts_with("FORGE")) run.software = "gpt-neox";
   if (id.starts_with("TT-")) run.software = "torchtitan";
-  if (id.starts_with("FA-")) run.software = "deepspeed-zero3";  // accelerate's FSDP, which divides and overlaps as it does
+  if (id.starts_with("FA-"))
+    run.software = "deepspeed-zero3";  // accelerate's FSDP, which divides and overlaps as it does
   // Of 2024, and the study's own figures, which are later than its logs.
   if (id.starts_with("TT-") || id.starts_with("FA-") || id.ends_with("-paper")) run.machine = "frontier";
 }
