@@ -28,6 +28,8 @@ Tensors ForwardingModel::loss(int64_t begin, const Tensors& input, const Batch& 
 
 std::vector<LossTerm> ForwardingModel::losses() const { return model_->losses(); }
 
+bool ForwardingModel::has_other_leaves() const { return model_->has_other_leaves(); }
+
 Outputs ForwardingModel::outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {
   return model_->outputs(begin, input, batch, pass);
 }

@@ -145,6 +145,19 @@ void check_buffers(Model& model, const schedule::UnitTable& table) {
 
 }  // namespace
 
+Tensors leaves_of_loss(Model& model, int64_t begin, const Tensors& input) {
+  if (!model.has_other_leaves()) return {};
+  Tensors leaves;
+  const auto add = [&](const at::Tensor& tensor) {
+    if (tensor.requires_grad()) leaves.push_back(tensor);
+  };
+  for (const at::Tensor& tensor : input) add(tensor);
+  for (int64_t unit = begin; unit < model.num_units(); ++unit) {
+    for (const nn::Parameter* parameter : model.unit_parameters(unit)) add(parameter->value);
+  }
+  return leaves;
+}
+
 void mark_parameters(Model& model, const schedule::UnitTable& table, at::ScalarType type) {
   TERRACE_CHECK(model.num_units() == static_cast<int64_t>(table.size()), "{} units in the model, {} in its table",
                 model.num_units(), table.size());

@@ -119,6 +119,9 @@ class Model : public nn::Module {
   // vector of the term's numbers. Of an empty micro-batch a largest number is -infinity.
   virtual Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) = 0;
   virtual std::vector<LossTerm> losses() const { return {LossTerm{}}; }
+  // Whether the loss depends on leaves of its graph that are neither parameters nor inputs, such as the vectors by
+  // which an energy is differentiated. Its backward then goes to leaves_of_loss() alone.
+  virtual bool has_other_leaves() const { return false; }
   // Computes the units from `begin` to the last one without a loss: what the model says of a batch, which needs no
   // targets, by name. Whole tensors on every rank, detached. Throws UserError where the family has none.
   virtual Outputs outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass);
@@ -127,6 +130,10 @@ class Model : public nn::Module {
   virtual std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const = 0;
   virtual at::Device device() const = 0;
 };
+
+// The leaves to which the backward of a loss goes that was computed of `input` by the units from `begin` on: those of
+// the units' parameters and of the input that have gradients. Empty: all that the graph has.
+Tensors leaves_of_loss(Model& model, int64_t begin, const Tensors& input);
 
 // Gives the parameters the marks of the unit table of a model that was built for `type` (nn::Build). Aborts if names,
 // shapes or types of parameters or buffers differ from the table, or if a parameter stays unmarked.

@@ -10,11 +10,20 @@
 namespace terrace::ops {
 namespace {
 
-// Where the gradient goes.
+// Where the gradient goes, and when.
 struct GradientSink {
   at::Tensor gradient;
   std::shared_ptr<bool> holds_sum;
+  WeightGradientQueue* deferred;
 };
+
+void add_to(const GradientSink& sink, const at::Tensor& gradient) {
+  if (begins_sum(sink.holds_sum)) {
+    sink.gradient.copy_(gradient);
+  } else {
+    kernels(sink.gradient.device()).add(sink.gradient, gradient.contiguous());
+  }
+}
 
 class TrainedValueFunction : public torch::autograd::Function<TrainedValueFunction> {
  public:
@@ -28,22 +37,17 @@ class TrainedValueFunction : public torch::autograd::Function<TrainedValueFuncti
                                                  const torch::autograd::variable_list& gradients) {
     refuse_second_derivative("trained_value");
     const auto& sink = saved_object<GradientSink>(context, "sink");
-    if (sink.gradient.defined()) {
-      if (begins_sum(sink.holds_sum)) {
-        sink.gradient.copy_(gradients[0]);
-      } else {
-        kernels(sink.gradient.device()).add(sink.gradient, gradients[0].contiguous());
-      }
-    }
+    if (sink.gradient.defined()) run_or_defer(sink.deferred, [sink, own = gradients[0]] { add_to(sink, own); });
     return {{}, {}, {}};
   }
 };
 
 }  // namespace
 
-at::Tensor trained_value(const Weight& weight, at::ScalarType type) {
+at::Tensor trained_value(const Weight& weight, at::ScalarType type, WeightGradientQueue* deferred) {
   if (!weight.value.defined()) return {};
-  return TrainedValueFunction::apply(weight.value, GradientSink{weight.gradient, weight.gradient_holds_sum}, type);
+  const GradientSink sink{weight.gradient, weight.gradient_holds_sum, deferred};
+  return TrainedValueFunction::apply(weight.value, sink, type);
 }
 
 }  // namespace terrace::ops

@@ -96,7 +96,8 @@ models::Tensors gradients_of(const models::Tensors& input) {
 }
 
 // `gradients` are those with respect to the floating-point outputs; if empty, the outputs are scalars with gradient 1.
-void backward_of(const models::Tensors& outputs, const models::Tensors& gradients) {
+// `leaves` are those whose gradients are computed; if empty, all.
+void backward_of(const models::Tensors& outputs, const models::Tensors& gradients, const models::Tensors& leaves = {}) {
   models::Tensors roots, upstream;
   size_t next = 0;  // index into `gradients`
   for (const at::Tensor& output : outputs) {
@@ -106,7 +107,7 @@ void backward_of(const models::Tensors& outputs, const models::Tensors& gradient
     roots.push_back(output);
     if (gradient.defined()) upstream.push_back(gradient);
   }
-  if (!roots.empty()) torch::autograd::backward(roots, upstream);
+  if (!roots.empty()) torch::autograd::backward(roots, upstream, std::nullopt, /*create_graph=*/false, leaves);
 }
 
 }  // namespace
@@ -189,9 +190,10 @@ void Executor::loss(Step& step, const StepInstruction& instruction) {
     *step.outputs = model_.outputs(stage_.segment(instruction.segment).units.begin, input, batch, pass);
     return;
   }
-  const models::Tensors losses = model_.loss(stage_.segment(instruction.segment).units.begin, input, batch, pass);
+  const int64_t begin = stage_.segment(instruction.segment).units.begin;
+  const models::Tensors losses = model_.loss(begin, input, batch, pass);
   if (pass.training) {
-    backward_of(losses, {});
+    backward_of(losses, {}, models::leaves_of_loss(model_, begin, input));
     sharded_.collect_gradient(instruction.segment);
     for (const int64_t copy : stage_.own().copies) sharded_.collect_gradient(copy);
     state.gradient = gradients_of(input);

@@ -16,6 +16,7 @@
 #include "terrace/ops/activation.h"
 #include "terrace/ops/linear.h"
 #include "terrace/ops/norm.h"
+#include "terrace/ops/product.h"
 
 namespace terrace::ops {
 namespace {
@@ -61,6 +62,29 @@ INSTANTIATE_TEST_SUITE_P(Operations, SecondDerivative,
                                            DifferentiatedCase{"activation", [](const at::Tensor& x, const Weight&) {
                                                                 return activated(x, Activation::swiglu);
                                                               }}));
+
+// A loss of the derivative of a product's square, and of the product, by torch and by ours.
+TEST(SecondDerivativeOfProduct, EqualsTorchsForBothFactors) {
+  struct Gradients {
+    at::Tensor x, w;
+  };
+  const auto train = [](bool own) {
+    const at::Tensor x = graded_line(7, 4).detach().to(at::kDouble).sin().set_requires_grad(true);
+    const at::Tensor w = graded_line(5, 4).detach().to(at::kDouble).cos().set_requires_grad(true);
+    const at::Tensor y = own ? product(x, w, {}) : x.mm(w.t());
+    const at::Tensor forces = torch::autograd::grad({y.square().sum()}, {x}, {}, true, true)[0];
+    torch::autograd::backward({y.tanh().sum().add(forces.square().sum(), 0.5)}, {});
+    return Gradients{x.grad(), w.grad()};
+  };
+  const Gradients own = train(true), torch = train(false);
+  EXPECT_TRUE(own.x.allclose(torch.x, 1e-12, 1e-12));
+  EXPECT_TRUE(own.w.allclose(torch.w, 1e-12, 1e-12));
+}
+
+TEST(SecondDerivativeOfProduct, RefusesThatOfTheSecondFactor) {
+  const at::Tensor x = graded_line(3, 4), w = graded_line(5, 4);
+  EXPECT_THROW(torch::autograd::grad({product(x, w, {}).square().sum()}, {w}, {}, true, true), std::runtime_error);
+}
 
 // Two layers with a function between them, and a loss of the derivative of their sum, as forces are trained on.
 TEST(SecondDerivativeOfLinear, EqualsTorchsForInputsWeightsAndBiases) {

@@ -128,7 +128,7 @@ class Gatv2Layer : public ConvLayer {
   States forward(const States& states, const Graphs& graphs, const Pass& pass) const override;
 
  private:
-  at::Tensor scores(const at::Tensor& x) const;
+  at::Tensor scores(const at::Tensor& x, const Pass& pass) const;
 
   int64_t heads_, head_width_;
   double slope_;

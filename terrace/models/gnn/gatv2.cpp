@@ -28,8 +28,8 @@ Gatv2Layer::Gatv2Layer(const ModelConfig& config, LayerPlace, const nn::Build& b
       bias_(add_parameter("bias", {config.width}, nn::InitialValue::constant(0.0), /*decay=*/false, build)) {}
 
 // [.., heads] of [.., F].
-at::Tensor Gatv2Layer::scores(const at::Tensor& x) const {
-  const at::Tensor attention = ops::trained_value(nn::weight_of(&attention_), x.scalar_type());
+at::Tensor Gatv2Layer::scores(const at::Tensor& x, const Pass& pass) const {
+  const at::Tensor attention = ops::trained_value(nn::weight_of(&attention_), x.scalar_type(), pass.deferred);
   const at::Tensor by_heads = at::leaky_relu(x, slope_).view({x.size(0), heads_, head_width_});
   return by_heads.mul(attention).sum(2);
 }
@@ -45,7 +45,7 @@ States Gatv2Layer::forward(const States& states, const Graphs& graphs, const Pas
     of_edges = of_edges.add(features);
     of_atoms = of_atoms.add(segment_mean(features, graphs.receivers));
   }
-  const at::Tensor edge_scores = scores(of_edges), own_scores = scores(of_atoms);  // [E or N, heads]
+  const at::Tensor edge_scores = scores(of_edges, pass), own_scores = scores(of_atoms, pass);  // [E or N, heads]
   // Any number that is subtracted from all scores of an atom leaves the shares as they are.
   const at::Tensor known = own_scores.detach();
   const at::Tensor largest = at::maximum(
@@ -59,7 +59,7 @@ States Gatv2Layer::forward(const States& states, const Graphs& graphs, const Pas
   const at::Tensor all_shares = ops::segment_sum(edge_shares, graphs.receivers).add(own_shares);
   return {.scalars = sums.div(all_shares.unsqueeze(2))
                          .reshape({x.size(0), heads_ * head_width_})
-                         .add(ops::trained_value(nn::weight_of(&bias_), x.scalar_type()))};
+                         .add(ops::trained_value(nn::weight_of(&bias_), x.scalar_type(), pass.deferred))};
 }
 
 }  // namespace terrace::models::gnn

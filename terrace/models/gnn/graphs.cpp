@@ -108,6 +108,7 @@ Graphs graphs_of(const ModelConfig& config, const Batch& batch, const at::Tensor
   if (config.conv == Conv::schnet || config.conv == Conv::painn) {
     edges.cutoff = cosine_cutoff(edges.lengths, config.radius_of(level));
   }
+  if (config.conv == Conv::painn) edges.cut = at::cat({edges.radial.mul(edges.cutoff), edges.cutoff}, 1);
   if (!config.reads_edge_features()) return graphs;
   std::vector<at::Tensor> parts;
   if (edges.radial.defined()) parts.push_back(edges.radial);

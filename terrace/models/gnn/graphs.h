@@ -19,6 +19,7 @@ struct EdgeGeometry {
   at::Tensor lengths = {};   // [E, 1]
   at::Tensor radial = {};    // [E, radial]; undefined where the layers have no radial functions
   at::Tensor cutoff = {};    // [E, 1]: falls from 1 to 0 at the radius; undefined where the layers have none
+  at::Tensor cut = {};       // [E, radial + 1] of painn: radial functions times the cutoff, and the cutoff
   at::Tensor features = {};  // [E, ModelConfig::edge_columns()], radial functions and edge_features; undefined: none
 };
 

@@ -43,6 +43,7 @@ class Gnn : public Model {
   // The terms of settings/gnn_figures.h.
   Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
   std::vector<LossTerm> losses() const override;
+  bool has_other_leaves() const override { return config_.has_derivatives(); }
   // By the outputs' names, in the units of the data: [B or N, columns] fp64; NAME_std of uncertain outputs.
   Outputs outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
   std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const override;

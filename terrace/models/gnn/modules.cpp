@@ -2,6 +2,7 @@
 #include "terrace/models/gnn/modules.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/silu.h>
@@ -14,6 +15,7 @@
 #include "terrace/base/error.h"
 #include "terrace/ops/batch_norm.h"
 #include "terrace/ops/linear.h"
+#include "terrace/ops/product.h"
 #include "terrace/ops/softplus.h"
 #include "terrace/ops/trained_value.h"
 
@@ -73,6 +75,18 @@ at::Tensor Linear::forward(const at::Tensor& x, const Pass& pass) const {
   return ops::linear(rows, nn::weight_of(&weight), nn::weight_of(bias), pass.deferred).view(sizes);
 }
 
+std::vector<at::Tensor> Linear::scaled(const at::Tensor& inputs, int64_t parts, const Pass& pass) const {
+  const auto trained = [&](const nn::Parameter* parameter) {
+    return ops::trained_value(nn::weight_of(parameter), inputs.scalar_type(), pass.deferred);
+  };
+  const at::Tensor columns = trained(&weight), last = trained(bias).unsqueeze(1);
+  std::vector<at::Tensor> results;
+  for (const at::Tensor& rows : at::cat({columns, last}, 1).chunk(parts)) {
+    results.push_back(ops::product(inputs, rows, weight.products));
+  }
+  return results;
+}
+
 TwoLayers::TwoLayers(int64_t inputs, int64_t hidden, int64_t outputs, Activation activation, const nn::Build& build)
     : activation_(activation),
       first_(add_module<Linear>("first", inputs, hidden, true, build)),
@@ -106,8 +120,8 @@ StateNorm::StateNorm(NormKind kind, int64_t width, const nn::Build& build)
 }
 
 at::Tensor StateNorm::forward(const at::Tensor& x, const Pass& pass) const {
-  const at::Tensor weight = ops::trained_value(nn::weight_of(&weight_), x.scalar_type());
-  const at::Tensor bias = ops::trained_value(nn::weight_of(&bias_), x.scalar_type());
+  const at::Tensor weight = ops::trained_value(nn::weight_of(&weight_), x.scalar_type(), pass.deferred);
+  const at::Tensor bias = ops::trained_value(nn::weight_of(&bias_), x.scalar_type(), pass.deferred);
   if (mean_ == nullptr) return at::layer_norm(x, {x.size(-1)}, weight, bias, norm_epsilon);
   return of_batch(x, pass).mul(weight).add(bias);
 }

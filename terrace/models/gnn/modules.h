@@ -22,6 +22,9 @@ class Linear : public nn::Module {
  public:
   Linear(int64_t inputs, int64_t outputs, bool bias, const nn::Build& build, double gain = 1.0);
   at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
+  // (x W^T + b) s of [x s, s], for a number s of each row: equal parts of the columns, each [E, outputs / parts], of
+  // which no product with s is made.
+  std::vector<at::Tensor> scaled(const at::Tensor& inputs, int64_t parts, const Pass& pass) const;
 
   nn::Parameter& weight;
   nn::Parameter* const bias;  // null: none

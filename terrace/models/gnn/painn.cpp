@@ -1,15 +1,14 @@
 // Implements the layer of PaiNN.
 #include <ATen/ops/cat.h>
 
+#include <vector>
+
 #include "terrace/models/gnn/conv_layer.h"
 
 namespace terrace::models::gnn {
 namespace {
 
 constexpr double norm_square = 1e-8;  // added to the square of a norm
-
-// Part `number` of the columns, which are as many as those of `of` parts.
-at::Tensor part(const at::Tensor& x, int64_t number, int64_t width) { return x.narrow(-1, number * width, width); }
 
 }  // namespace
 
@@ -33,29 +32,29 @@ PaiNNLayer::PaiNNLayer(const ModelConfig& config, LayerPlace place, const nn::Bu
 
 States PaiNNLayer::with_messages(const States& states, const Graphs& graphs, const Pass& pass) const {
   const EdgeGeometry& edges = graphs.geometry;
-  const at::Tensor filters = filter_.forward(edges.radial, pass).mul(edges.cutoff);  // [E, 2 F or 3 F]
-  const at::Tensor context = context_.forward(states.scalars, pass);                 // [N, 2 F or 3 F]
+  const std::vector<at::Tensor> filters = filter_.scaled(edges.cut, place_.first ? 2 : 3, pass);            // [E, F]
+  const std::vector<at::Tensor> context = context_.forward(states.scalars, pass).split(width_, /*dim=*/1);  // [N, F]
   // A vector of length 0 has no direction.
   const at::Tensor lengths = edges.lengths.masked_fill(edges.lengths.detach().eq(0), 1.0);
   const at::Tensor directions = edges.vectors.div(divides_twice_ ? lengths.square() : lengths);
-  const at::Tensor t = ops::message_sum(part(context, 0, width_), part(filters, 0, width_), graphs.pairs);
-  at::Tensor vectors =
-      ops::directed_sum(part(context, 1, width_), part(filters, 1, width_), directions, graphs.pairs);  // [N, 3, F]
+  const at::Tensor t = ops::message_sum(context[0], filters[0], graphs.pairs);
+  at::Tensor vectors = ops::directed_sum(context[1], filters[1], directions, graphs.pairs);  // [N, 3, F]
   if (!place_.first) {
-    const at::Tensor sent = states.vectors.mul(part(context, 2, width_).unsqueeze(1));  // [N, 3, F]
-    vectors = states.vectors.add(vectors).add(ops::message_sum(sent, part(filters, 2, width_), graphs.pairs));
+    const at::Tensor sent = states.vectors.mul(context[2].unsqueeze(1));  // [N, 3, F]
+    vectors = states.vectors.add(vectors).add(ops::message_sum(sent, filters[2], graphs.pairs));
   }
   return {.scalars = states.scalars.add(t), .vectors = vectors};
 }
 
 States PaiNNLayer::updated(const States& states, const Pass& pass) const {
-  const at::Tensor mixed = mixed_.forward(states.vectors, pass);                         // [N, 3, 2 F]
-  const at::Tensor u = part(mixed, 0, width_), v = part(mixed, 1, width_);               // [N, 3, F]
-  const at::Tensor norms = v.square().sum(1).add(norm_square).sqrt();                    // [N, F]
-  const at::Tensor update = update_.forward(at::cat({states.scalars, norms}, 1), pass);  // [N, 2 F or 3 F]
-  const at::Tensor h = part(update, 0, width_), k = part(update, 1, width_);
+  const std::vector<at::Tensor> mixed = mixed_.forward(states.vectors, pass).split(width_, /*dim=*/2);
+  const at::Tensor &u = mixed[0], &v = mixed[1];                       // [N, 3, F]
+  const at::Tensor norms = v.square().sum(1).add(norm_square).sqrt();  // [N, F]
+  const std::vector<at::Tensor> update =
+      update_.forward(at::cat({states.scalars, norms}, 1), pass).split(width_, /*dim=*/1);  // [N, F]
+  const at::Tensor &h = update[0], &k = update[1];
   States result{.scalars = states.scalars.add(h.mul(u.mul(v).sum(1))).add(k)};
-  if (!place_.last) result.vectors = states.vectors.add(part(update, 2, width_).unsqueeze(1).mul(u));
+  if (!place_.last) result.vectors = states.vectors.add(update[2].unsqueeze(1).mul(u));
   return result;
 }
 

@@ -199,6 +199,8 @@ TEST_F(GnnLayouts, PipelinesTrainAsOneStageDoes) {
   expect_one_stage(2, {"train.recompute=full"});
   use_heads("egnn");
   expect_one_stage(1, {"model.equivariance=true"});
+  use_heads("gatv2");
+  expect_one_stage(1, {"train.micro_batch=1", "model.norm=layer"});
 }
 
 // Heads of graphs read the last of four levels, and the head of atoms what passes back over all of them.

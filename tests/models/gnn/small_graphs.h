@@ -336,7 +336,8 @@ inline Tensors terms_and_gradients(Gnn& model, const Batch& batch, const Pass& p
   for (size_t i = 0; i < terms.size() / 2; ++i) {
     if (terms[i].requires_grad()) trained.push_back(terms[i]);
   }
-  if (!trained.empty()) torch::autograd::backward(trained, {});
+  const Tensors leaves = leaves_of_loss(model, 0, {});
+  if (!trained.empty()) torch::autograd::backward(trained, {}, std::nullopt, /*create_graph=*/false, leaves);
   nn::collect_autograd_gradients(model.parameters());
   for (at::Tensor& term : terms) term = term.detach();
   return terms;

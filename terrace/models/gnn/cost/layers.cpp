@@ -58,8 +58,7 @@ void count_painn(UnitCounter& unit, const ModelConfig& config, const std::string
   unit.linear(name + ".context.first", Rows::atoms, width, width, true, Input::states);
   count_activation(unit, Rows::atoms, width);
   unit.linear(name + ".context.second", Rows::atoms, width, messages, true, Input::states);
-  unit.linear(name + ".filter", Rows::factors, config.radial, messages, true, Input::vectors);
-  unit.elements("cutoff", Rows::factors, messages, 1, 1, 1);
+  unit.scaled_linear(name + ".filter", Rows::factors, config.radial, messages, Input::vectors);
   unit.message_sum(2 * width);  // of states, and along directions
   if (!first) {
     unit.elements("product", Rows::components, width, 2, 1, 2);

@@ -78,12 +78,22 @@ void UnitCounter::pass(std::string_view name, double bytes, int64_t kernels) {
   row_.operations.input_gradient.push_back(schedule::memory_pass(name, (differentiated_ ? 2 : 1) * bytes, kernels));
 }
 
-// Of y = x W: where x depends on the vectors, the derivative of the energy multiplies the gradient of y by W in the
-// forward already, and the backward of that product has one for the gradient of that gradient and one for W.
 void UnitCounter::linear(const std::string& name, Rows rows, int64_t inputs, int64_t outputs, bool bias, Input input,
                          bool is_energy) {
   parameter(name + ".weight", {outputs, inputs});
   if (bias) parameter(name + ".bias", {outputs});
+  product(rows, inputs, outputs, bias, input, is_energy);
+}
+
+void UnitCounter::scaled_linear(const std::string& name, Rows rows, int64_t inputs, int64_t outputs, Input input) {
+  parameter(name + ".weight", {outputs, inputs});
+  parameter(name + ".bias", {outputs});
+  product(rows, inputs + 1, outputs, /*bias=*/false, input, /*is_energy=*/false);
+}
+
+// Of y = x W: where x depends on the vectors, the derivative of the energy multiplies the gradient of y by W in the
+// forward already, and the backward of that product has one for the gradient of that gradient and one for W.
+void UnitCounter::product(Rows rows, int64_t inputs, int64_t outputs, bool bias, Input input, bool is_energy) {
   const LinearLayer layer{.name = "linear",
                           .rows = count(rows),
                           .inputs = inputs,
@@ -101,7 +111,7 @@ void UnitCounter::linear(const std::string& name, Rows rows, int64_t inputs, int
   schedule::Operations& operations = row_.operations;
   add(operations.forward, row_.forward_flops, forward_product(layer));
   add(operations.weight_gradient, row_.weight_gradient_flops, weight_gradient_product(layer));
-  if (sees_parameters || (row_.shares_graph && sees_vectors)) {
+  if (sees_parameters) {
     add(operations.input_gradient, row_.input_gradient_flops, input_gradient_product(layer));
   }
   if (twice) {

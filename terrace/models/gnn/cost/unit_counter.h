@@ -49,6 +49,8 @@ class UnitCounter {
   // gradient is 1.
   void linear(const std::string& name, Rows rows, int64_t inputs, int64_t outputs, bool bias = true,
               Input input = Input::both, bool is_energy = false);
+  // The same of Linear::scaled(): a product with a column more, in the place of the bias.
+  void scaled_linear(const std::string& name, Rows rows, int64_t inputs, int64_t outputs, Input input);
   // An operation for each element that reads `read` and writes `written` tensors [rows, columns], whose backward reads
   // the `kept` ones.
   void elements(std::string_view name, Rows rows, int64_t columns, int64_t read, int64_t written, int64_t kept);
@@ -63,6 +65,7 @@ class UnitCounter {
   void output(Rows rows, int64_t columns, int64_t element_bytes = 4);
 
  private:
+  void product(Rows rows, int64_t inputs, int64_t outputs, bool bias, Input input, bool is_energy);
   int64_t size(const char* name, double coarse_share) const;
   int64_t count(Rows rows) const;
   void pass(std::string_view name, double bytes, int64_t kernels = 1);
