@@ -20,6 +20,7 @@ void add_import_command(CLI::App& app);
 void add_report_command(CLI::App& app);
 void add_verify_command(CLI::App& app);
 void add_calibrate_command(CLI::App& app);
+void add_doctor_command(CLI::App& app);
 void add_plan_command(CLI::App& app);
 void add_simulate_command(CLI::App& app);
 void add_search_command(CLI::App& app);

@@ -83,6 +83,7 @@ const std::vector<Example>& examples() {
        "Do nothing where the members are done, and print their states as JSON"},
       {"calibrate", "terrace calibrate --ranks 2 --quick --output machine.toml",
        "Measure this machine for predictions of runs with two ranks"},
+      {"doctor", "terrace doctor", "Check this machine before a run"},
       {"completion", "source <(terrace completion bash)", "Complete commands in this bash"},
       {"man", "terrace man > terrace.1", "Write the manual page"},
   };

@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
   terrace::cli::add_explain_command(app);
   terrace::cli::add_ensemble_command(app);
   terrace::cli::add_calibrate_command(app);
+  terrace::cli::add_doctor_command(app);
   terrace::cli::add_completion_command(app);
   terrace::cli::add_man_command(app);
   terrace::cli::show_examples(app);

@@ -24,6 +24,7 @@ void add_import_command(CLI::App&) {}
 void add_verify_command(CLI::App&) {}
 void add_calibrate_command(CLI::App&) {}
 void add_ensemble_command(CLI::App&) {}
+void add_doctor_command(CLI::App&) {}
 
 Preparations preparations() { return data::kinds_of_data(); }
 
@@ -34,9 +35,9 @@ std::unique_ptr<data::PrepareRanks> connect_preparing_ranks() {
 }
 
 const BuildKind& build_kind() {
-  static constexpr std::array<std::string_view, 11> missing = {"train",     "evaluate", "generate", "forecast",
+  static constexpr std::array<std::string_view, 12> missing = {"train",     "evaluate", "generate", "forecast",
                                                                "score",     "export",   "import",   "verify",
-                                                               "calibrate", "ensemble", "predict"};
+                                                               "calibrate", "ensemble", "predict",  "doctor"};
   static constexpr BuildKind kind = {
       .about = "Predicts, simulates and reports runs that train large models. This build, the planner, trains none.",
       .summary = "predict and report the training of large models",

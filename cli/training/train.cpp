@@ -18,6 +18,7 @@
 #include "cli/ranges.h"
 #include "cli/training/launched_ranks.h"
 #include "cli/training/machine_measurement.h"
+#include "cli/training/node_check.h"
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
@@ -48,6 +49,7 @@ struct TrainArguments {
   bool json = false;
   bool print_config = false;
   bool check = false;
+  bool no_doctor = false;
 };
 
 // On a CPU without our own kernels for fp16, fp16 may be far slower than a user expects.
@@ -205,6 +207,7 @@ void run_training(const TrainArguments& arguments) {
     return;
   }
   if (arguments.check) return run_check(arguments, ranks);
+  if (!arguments.no_doctor) warn_of_node(ranks);
   Json json;
   const auto report = [&](const train::Profile& profile) {
     if (arguments.json) {
@@ -281,6 +284,8 @@ void add_train_command(CLI::App& app) {
                     "Make every check up to the first step, print the memory that is needed, and train nothing");
   command->add_flag("--print-config", arguments->print_config,
                     "Only print the configuration with every key that has an effect, and train nothing");
+  command->add_flag("--no-doctor", arguments->no_doctor,
+                    "Start without the quick checks of terrace doctor, which warn of settings of the node");
   command->footer(
       "SIGINT, SIGTERM, SIGUSR1 and train.time_limit end the run after the current step, or batch of an evaluation,\n"
       "with a checkpoint and exit code 4; a second SIGINT ends it at once. SIGUSR2 makes every rank write its last\n"

@@ -15,7 +15,7 @@ from report_runs import write_run  # noqa: E402
 
 NEEDED = ("data", "report", "plan", "simulate", "search", "explain", "completion", "man")
 MISSING = ("train", "evaluate", "generate", "forecast", "score", "export", "import", "verify", "calibrate",
-           "ensemble", "predict")
+           "ensemble", "predict", "doctor")
 
 
 def run(*command, folder=SOURCE):

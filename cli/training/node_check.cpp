@@ -1,0 +1,54 @@
+// Asks the run-time library for the GPUs, and brings the ranks together.
+#include "cli/training/node_check.h"
+
+#include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "terrace/base/log.h"
+#include "terrace/comm/nccl/nccl.h"
+#include "terrace/doctor/gather.h"
+#include "terrace/mesh/group.h"
+
+namespace terrace::cli {
+namespace {
+
+std::optional<std::vector<std::string>> usable_gpus() {
+  if (!comm::made_with_nccl()) return std::nullopt;
+  const int count = at::globalContext().hasCUDA() ? static_cast<int>(at::detail::getCUDAHooks().deviceCount()) : 0;
+  std::vector<std::string> addresses;
+  for (int gpu = 0; gpu < count; ++gpu) addresses.push_back(comm::gpu_bus_address(gpu));
+  return addresses;
+}
+
+}  // namespace
+
+doctor::NodeView own_node(bool loads_libraries) {
+  doctor::NodeView view = doctor::this_node(loads_libraries);
+  view.gpus = usable_gpus();
+  return view;
+}
+
+doctor::Diagnosis diagnose_node(const doctor::NodeView& view, const LaunchedRanks& ranks, doctor::ReadOptions options) {
+  if (!ranks.world) return doctor::diagnose({doctor::read_node(view, options)});
+  options.rank = ranks.world->rank();
+  const auto all = ranks.world->connect(mesh::all_ranks("doctor", ranks.world->size()));
+  return doctor::diagnose_together(*all, doctor::read_node(view, options));
+}
+
+void warn_of_node(const LaunchedRanks& ranks) {
+  const config::Config& config = ranks.config;
+  const doctor::Diagnosis diagnosis = diagnose_node(
+      own_node(false), ranks,
+      {.run_folder = config.checkpoint.folder, .uses_gpus = config.train.device != "cpu", .whole_files = false});
+  if (!ranks.is_reporting_rank()) return;
+  for (const doctor::Finding& finding : diagnosis.findings) {
+    const bool is_wanted = config.layout.share_gpus && finding.check == "one device";
+    if (!is_wanted) log_warning("doctor: {}", doctor::line_of(finding));
+  }
+}
+
+}  // namespace terrace::cli

@@ -1,0 +1,21 @@
+// Makes the checks of `terrace doctor` on the ranks of a launch.
+#pragma once
+
+#include "cli/training/launched_ranks.h"
+#include "terrace/doctor/checks.h"
+#include "terrace/doctor/node_view.h"
+
+namespace terrace::cli {
+
+// This process's node, with the GPUs that this build can use.
+doctor::NodeView own_node(bool loads_libraries);
+
+// Called by all ranks, with options whose rank is set here. The first rank has what was found, the others only as many
+// findings.
+doctor::Diagnosis diagnose_node(const doctor::NodeView& view, const LaunchedRanks& ranks, doctor::ReadOptions options);
+
+// Called by all ranks before a run: the first rank logs a warning for each finding. Reads parts of files and loads
+// nothing.
+void warn_of_node(const LaunchedRanks& ranks);
+
+}  // namespace terrace::cli

@@ -1,0 +1,168 @@
+// Checks how ranks reach each other: the plug-in of RCCL and NCCL, settings of Slingshot's library, interfaces and
+// limits.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "terrace/base/units.h"
+#include "terrace/doctor/checks.h"
+
+namespace terrace::doctor {
+namespace {
+
+constexpr const char* no_slingshot = "no interface hsn0, so no Slingshot";
+
+std::string problem_of_plug_in(const Readings& rank, bool several_nodes, bool slingshot) {
+  const std::string plug_in = variable_of(rank, "NCCL_NET_PLUGIN"), net = variable_of(rank, "NCCL_NET");
+  if (!rank.plug_in_error.empty()) return fmt::format("{} cannot be loaded: {}", rank.plug_in, rank.plug_in_error);
+  const bool has_network = slingshot || !rank.infiniband.empty();
+  if (several_nodes && has_network && net == "Socket") return "NCCL_NET=Socket on several nodes";
+  if (!rank.plug_in.empty()) return "";
+  if (!plug_in.empty() && plug_in != "none") {
+    return fmt::format("NCCL_NET_PLUGIN={} is in no folder of LD_LIBRARY_PATH", plug_in);
+  }
+  if (net == "OFI") return "NCCL_NET=OFI, and no plug-in is in a folder of LD_LIBRARY_PATH";
+  if (several_nodes && slingshot) return "no plug-in is in a folder of LD_LIBRARY_PATH";
+  return "";
+}
+
+// Which of the names in NCCL_SOCKET_IFNAME no interface has. Names are beginnings of names, or whole ones behind "=";
+// behind "^" they are left out, which needs no interface.
+std::vector<std::string> missing_interfaces(const Readings& rank) {
+  std::string list = variable_of(rank, "NCCL_SOCKET_IFNAME");
+  if (list.empty() || list.starts_with('^')) return {};
+  const bool whole = list.starts_with('=');
+  if (whole) list.erase(0, 1);
+  std::vector<std::string> missing;
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ',');) {
+    const bool found = std::ranges::any_of(rank.interfaces, [&](const std::string& interface) {
+      return whole ? interface == name : interface.starts_with(name);
+    });
+    if (!found) missing.push_back(name);
+  }
+  return missing;
+}
+
+// Two dies of MI250X share an adapter of the network.
+int64_t expected_interfaces(const Readings& rank) { return std::ranges::count(rank.gpus, "0x7408", &Gpu::model) / 2; }
+
+}  // namespace
+
+Outcome check_plug_in(const Job& job) {
+  if (!has_gpus(job)) return does_not_apply("no GPU that computes is on the bus");
+  const bool slingshot = has_slingshot(job), several_nodes = nodes_of(job) > 1;
+  const bool is_named = std::ranges::any_of(job, [](const Readings& rank) {
+    return !variable_of(rank, "NCCL_NET_PLUGIN").empty() || !variable_of(rank, "NCCL_NET").empty();
+  });
+  if (!is_named && !(several_nodes && (slingshot || has_infiniband(job)))) {
+    return does_not_apply(several_nodes ? "no network that needs a plug-in" : "the GPUs of one node need no network");
+  }
+  std::vector<std::string> found;
+  for (const Readings& rank : job) found.push_back(problem_of_plug_in(rank, several_nodes, slingshot));
+  std::string fix = "export NCCL_NET=IB, or unset NCCL_NET and NCCL_NET_PLUGIN";
+  if (slingshot) {
+    fix = has_amd_gpus(job) ? "module load rccl-net-plugin, after rocm; then export NCCL_NET=OFI"
+                            : "load the module of the plug-in aws-ofi-nccl; then export NCCL_NET=\"AWS Libfabric\"";
+  }
+  if (!several_nodes) fix += "; on one node export NCCL_NET=Socket does too";
+  return outcome_of(
+      job, found,
+      {.severity = Severity::error,
+       .why = "without the plug-in GPUs of several nodes exchange over TCP, which is many times slower, or "
+              "the run stops at its start",
+       .fix = fix});
+}
+
+Outcome check_rendezvous(const Job& job) {
+  if (!has_slingshot(job)) return does_not_apply(no_slingshot);
+  std::vector<std::string> found;
+  for (const Readings& rank : job) {
+    const bool reads = variable_of(rank, "FI_CXI_RDZV_PROTO") == "alt_read";
+    const std::string network = variable_of(rank, "SLURM_NETWORK");
+    const bool disabled = network.find("disable_rdzv_get") != std::string::npos;
+    if (reads == disabled) {
+      found.emplace_back();
+    } else if (reads) {
+      found.push_back(fmt::format("FI_CXI_RDZV_PROTO=alt_read, and Slurm's network options are \"{}\"", network));
+    } else {
+      found.emplace_back("Slurm's network options have disable_rdzv_get, and FI_CXI_RDZV_PROTO is not alt_read");
+    }
+  }
+  return outcome_of(job, found,
+                    {.severity = Severity::error,
+                     .why = "the protocol and the adapter must agree, or messages fail or take the slow way",
+                     .fix = "#SBATCH --network=disable_rdzv_get together with export FI_CXI_RDZV_PROTO=alt_read"});
+}
+
+Outcome check_cache_monitor(const Job& job) {
+  if (!has_slingshot(job)) return does_not_apply(no_slingshot);
+  std::vector<std::string> found;
+  for (const Readings& rank : job) {
+    const bool wrong = variable_of(rank, "FI_MR_CACHE_MONITOR") == "memhooks";
+    found.emplace_back(wrong ? "FI_MR_CACHE_MONITOR=memhooks" : "");
+  }
+  return outcome_of(job, found,
+                    {.severity = Severity::error,
+                     .why = "memhooks deadlocks with the allocators of RCCL and HIP",
+                     .fix = "export FI_MR_CACHE_MONITOR=kdreg2"});
+}
+
+Outcome check_interfaces(const Job& job) {
+  const bool slingshot = has_slingshot(job), is_named = std::ranges::any_of(job, [](const Readings&rank) {
+                                               return !variable_of(rank, "NCCL_SOCKET_IFNAME").empty();
+                                             });
+  if (!slingshot && !is_named) return does_not_apply("no interface hsn0, and NCCL_SOCKET_IFNAME is not set");
+  std::vector<std::string> found, there;
+  for (const Readings& rank : job) {
+    std::vector<std::string> own;
+    std::ranges::copy_if(rank.interfaces, std::back_inserter(own),
+                         [&](const std::string& name) { return slingshot ? is_slingshot(name) : name != "lo"; });
+    const auto expected = static_cast<size_t>(expected_interfaces(rank));
+    const std::vector<std::string> missing = missing_interfaces(rank);
+    if (there.empty() || own.size() < there.size()) there = own;
+    if (slingshot && own.size() < expected) {
+      found.push_back(fmt::format("{} of {} interfaces: {}", own.size(), expected, fmt::join(own, ", ")));
+    } else if (!missing.empty()) {
+      found.push_back(
+          fmt::format("NCCL_SOCKET_IFNAME names {}, and there are {}", fmt::join(missing, ", "), fmt::join(own, ", ")));
+    } else {
+      found.emplace_back();
+    }
+  }
+  return outcome_of(
+      job, found,
+      {.severity = Severity::error,
+       .why = "RCCL and NCCL wait at their start for interfaces that are not there, and a missing adapter "
+              "slows all ranks",
+       .fix = fmt::format("export NCCL_SOCKET_IFNAME={}, or exclude the node with sbatch --exclude",
+                          fmt::join(there, ","))});
+}
+
+Outcome check_limits(const Job& job) {
+  if (!has_slingshot(job) && !has_infiniband(job)) {
+    return does_not_apply("no adapter of Slingshot or InfiniBand, which need locked memory and open files");
+  }
+  constexpr int64_t least_files = 65536;
+  std::vector<std::string> found;
+  for (const Readings& rank : job) {
+    std::vector<std::string> parts;
+    if (rank.open_files >= 0 && rank.open_files < least_files) {
+      parts.push_back(fmt::format("{} open files, fewer than {}", rank.open_files, least_files));
+    }
+    if (rank.locked_bytes >= 0) {
+      parts.push_back(fmt::format("{} of locked memory", format_bytes(static_cast<double>(rank.locked_bytes))));
+    }
+    found.push_back(fmt::format("{}", fmt::join(parts, " and ")));
+  }
+  return outcome_of(job, found,
+                    {.severity = Severity::warning,
+                     .why = "connections to many ranks need a file each, and adapters lock the memory of their buffers",
+                     .fix = "ulimit -n 65536 -l unlimited, in front of srun"});
+}
+
+}  // namespace terrace::doctor

@@ -1,0 +1,204 @@
+// Checks where ranks run: their GPUs, their cores, and which of them are neighbours.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "terrace/base/core_list.h"
+#include "terrace/doctor/checks.h"
+
+namespace terrace::doctor {
+namespace {
+
+bool in_slurm(const Job& job) { return !variable_of(job.front(), "SLURM_JOB_ID").empty(); }
+
+// Dies of MI250X and MI250, two of which are one GPU.
+bool is_die_of_pair(const Gpu& gpu) { return gpu.model == "0x7408" || gpu.model == "0x740c"; }
+
+int64_t ranks_on(const Job& job, const std::string& host) { return std::ranges::count(job, host, &Readings::host); }
+
+// The cores of the job's node for each of its ranks.
+int64_t fair_cores(const Job& job, const Readings& rank) {
+  auto cores = static_cast<double>(cores_of_list(rank.job_cores).count());
+  if (rank.quota > 0) cores = std::min(cores, rank.quota);
+  return static_cast<int64_t>(cores) / ranks_on(job, rank.host);
+}
+
+std::set<int64_t> numa_of(const Readings& rank, const CoreMask& cores) {
+  std::set<int64_t> numbers;
+  for (const auto& [list, number] : rank.numa_of_cores) {
+    if ((cores_of_list(list) & cores).any()) numbers.insert(number);
+  }
+  return numbers;
+}
+
+CoreMask cores_beside(const Readings& rank, const Gpu& gpu) {
+  const CoreMask near = cores_of_list(gpu.cores);
+  if (near.any()) return near;
+  for (const auto& [list, number] : rank.numa_of_cores) {
+    if (number == gpu.numa) return cores_of_list(list);
+  }
+  return {};
+}
+
+std::string far_cores(const Readings& rank, const CoreMask& own, const std::string& address) {
+  const Gpu* const gpu = gpu_of(rank, address);
+  if (gpu == nullptr) return "";
+  const CoreMask near = cores_beside(rank, *gpu);
+  if (near.none() || (own & near).any()) return "";
+  return fmt::format("cores {} on NUMA {}, while GPU {} is on NUMA {}, next to cores {}", rank.cores,
+                     fmt::join(numa_of(rank, own), ","), address, gpu->numa, list_of_cores(near));
+}
+
+std::string few_cores(const Job& job, const Readings& rank, const CoreMask& own, const std::string& address) {
+  const int64_t fair = fair_cores(job, rank);
+  if (own.count() != 1 || (address.empty() && fair < 2)) return "";
+  return fmt::format("one core, {}, of {} that the job has on the node for {} of its ranks", rank.cores,
+                     cores_of_list(rank.job_cores).count(), ranks_on(job, rank.host));
+}
+
+std::string spread_cores(const Readings& rank, const CoreMask& own) {
+  const std::set<int64_t> numbers = numa_of(rank, own);
+  if (variable_of(rank, "MPICH_OFI_NIC_POLICY") != "NUMA" || numbers.size() < 2) return "";
+  return fmt::format("cores {} on NUMA {} with MPICH_OFI_NIC_POLICY=NUMA", rank.cores, fmt::join(numbers, ","));
+}
+
+std::string cores_of_system(const Readings& rank, const CoreMask& own) {
+  std::vector<int64_t> reserved;
+  for (const int64_t core : rank.first_cores) {
+    if (own[static_cast<size_t>(core)]) reserved.push_back(core);
+  }
+  if (reserved.empty()) return "";
+  return fmt::format("cores {} hold core {}, the first of a region with one L3 cache", rank.cores,
+                     fmt::join(reserved, ", "));
+}
+
+// Where the first core of each L3 region belongs to the system.
+bool leaves_system_cores(const Job& job) { return has_amd_gpus(job) && has_slingshot(job); }
+
+// Those of the regions of each rank, without the first one and without a core's second thread.
+int64_t cores_beside_system(const Job& job) {
+  const std::vector<int64_t>& firsts = job.front().first_cores;
+  if (firsts.size() < 2) return fair_cores(job, job.front());
+  const int64_t regions = std::max<int64_t>(1, std::ssize(firsts) / ranks_on(job, job.front().host));
+  return regions * (firsts[1] - firsts[0] - 1);
+}
+
+std::string binding_for(const Job& job) {
+  if (!in_slurm(job)) return "mpirun --bind-to none, after which each rank keeps to the cores near its GPU";
+  const int64_t most =
+      std::max<int64_t>(1, leaves_system_cores(job) ? cores_beside_system(job) : fair_cores(job, job.front()));
+  return fmt::format("srun -c {} --gpus-per-task=1 --gpu-bind=closest", most);
+}
+
+}  // namespace
+
+Outcome check_one_device(const Job& job) {
+  if (!has_gpus(job)) return does_not_apply("no GPU that computes is on the bus");
+  if (!std::ranges::all_of(job, &Readings::knows_used_gpus)) {
+    return does_not_apply("this program was built without the GPUs that are on the bus");
+  }
+  const std::vector<std::string> addresses = used_gpus(job);
+  std::map<std::pair<std::string, std::string>, size_t> first_on;
+  std::vector<std::string> found(job.size());
+  for (size_t i = 0; i < job.size(); ++i) {
+    const Readings& rank = job[i];
+    if (addresses[i].empty()) {
+      if (!rank.gpus.empty()) found[i] = fmt::format("can use none of the node's {} GPUs", rank.gpus.size());
+      continue;
+    }
+    const auto [first, is_new] = first_on.try_emplace({rank.host, addresses[i]}, i);
+    if (!is_new) found[i] = fmt::format("has GPU {}, as rank {} has", addresses[i], first->second);
+  }
+  return outcome_of(job, found,
+                    {.severity = Severity::error,
+                     .why = "ranks that share a GPU wait for each other and halve its memory; without one they compute "
+                            "on the CPU or stop",
+                     .fix = in_slurm(job) ? "srun --gpus-per-task=1 --gpu-bind=closest"
+                                          : "mpirun --map-by ppr:N:node, with N the GPUs of a node"});
+}
+
+Outcome check_near_cores(const Job& job) {
+  if (std::ranges::any_of(job, [](const Readings& rank) { return rank.cores.empty(); })) {
+    return does_not_apply("the kernel does not list the cores of this process");
+  }
+  const std::vector<std::string> addresses = used_gpus(job);
+  Finding finding{.severity = Severity::error,
+                  .why =
+                      "far cores slow every copy and every launch of a kernel, and one core computes for all threads "
+                      "of the rank",
+                  .fix = binding_for(job)};
+  std::vector<std::string> found(job.size());
+  for (size_t i = 0; i < job.size(); ++i) {
+    const CoreMask own = cores_of_list(job[i].cores);
+    found[i] = few_cores(job, job[i], own, addresses[i]);
+    if (found[i].empty()) found[i] = far_cores(job[i], own, addresses[i]);
+    if (found[i].empty()) found[i] = spread_cores(job[i], own);
+  }
+  if (leaves_system_cores(job) && std::ranges::all_of(found, &std::string::empty)) {
+    for (size_t i = 0; i < job.size(); ++i) found[i] = cores_of_system(job[i], cores_of_list(job[i].cores));
+    finding.severity = Severity::warning;
+    finding.why = "these cores belong to the system, whose work interrupts the rank, and all ranks wait for that one";
+    finding.fix = "#SBATCH -S 8, or --cpu-bind=mask_cpu: with a mask that leaves them out";
+  }
+  return outcome_of(job, found, std::move(finding));
+}
+
+Outcome check_pairs(const Job& job) {
+  const bool has_pairs =
+      std::ranges::any_of(job, [](const Readings& rank) { return std::ranges::any_of(rank.gpus, is_die_of_pair); });
+  if (!has_pairs) return does_not_apply("no GPU of two dies, as MI250X is");
+  const std::vector<int64_t> local = local_ranks(job);
+  if (std::ranges::none_of(local, [](int64_t number) { return number > 0; })) {
+    return does_not_apply("there is one rank on each node");
+  }
+  const std::vector<std::string> addresses = used_gpus(job);
+  std::map<std::string, size_t> even;  // the last rank with an even number on each node
+  std::vector<std::string> found(job.size());
+  for (size_t i = 0; i < job.size(); ++i) {
+    if (local[i] % 2 == 0) {
+      even[job[i].host] = i;
+      continue;
+    }
+    const size_t other = even[job[i].host];
+    std::vector<std::string> dies;
+    for (const Gpu& gpu : job[i].gpus) {
+      if (is_die_of_pair(gpu)) dies.push_back(gpu.address);
+    }
+    const auto own = std::ranges::find(dies, addresses[i]), neighbour = std::ranges::find(dies, addresses[other]);
+    if (own == dies.end() || neighbour == dies.end() || own == neighbour) continue;
+    if ((own - dies.begin()) / 2 == (neighbour - dies.begin()) / 2) continue;
+    found[i] = fmt::format("die {} and die {} of rank {} are of two GPUs", addresses[i], addresses[other], other);
+  }
+  return outcome_of(
+      job, found,
+      {.severity = Severity::warning,
+       .why = "the two dies of a GPU have the fastest link of the node, which tensor parallelism over two "
+              "neighbours needs",
+       .fix = "srun --gpus-per-task=1 --gpu-bind=closest, without --distribution and --cpu-bind"});
+}
+
+Outcome check_rank_order(const Job& job) {
+  if (std::ranges::all_of(job, [&](const Readings& rank) { return rank.host == job.front().host; })) {
+    return does_not_apply("all ranks are on one node");
+  }
+  std::set<std::string> seen;
+  std::vector<std::string> found(job.size());
+  for (size_t i = 0; i < job.size(); ++i) {
+    const bool goes_on = i > 0 && job[i - 1].host == job[i].host;
+    if (!goes_on && !seen.insert(job[i].host).second) found[i] = "is apart from the other ranks of its node";
+  }
+  return outcome_of(job, found,
+                    {.severity = Severity::error,
+                     .why = "neighbours exchange most, and over the network instead of the node's links",
+                     .fix = in_slurm(job) ? "srun --distribution=block:cyclic" : "mpirun --map-by slot"});
+}
+
+}  // namespace terrace::doctor

@@ -1,0 +1,153 @@
+// Checks what is free: memory of GPUs, disks and time; and on which file systems a run writes.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "terrace/base/units.h"
+#include "terrace/doctor/checks.h"
+
+namespace terrace::doctor {
+namespace {
+
+// Of a die of 64 GB, 60 must be free.
+constexpr double least_free_memory = 60.0 / 64, least_free_disk = 0.1;
+constexpr double purged_days = 90, warned_days = 76;
+// What the signal below leaves, and what a save takes at least: files that are written at the same moment do not say.
+constexpr double least_seconds = 600, least_save_seconds = 60;
+
+bool is_nfs(const std::string& kind) { return kind.starts_with("nfs"); }
+
+bool is_over_network(const std::string& kind) {
+  constexpr std::array kinds = {"lustre", "gpfs", "beegfs", "panfs", "cifs", "fuse.sshfs"};
+  return is_nfs(kind) || std::ranges::find(kinds, kind) != kinds.end();
+}
+
+std::string problem_of_memory(const Readings& rank) {
+  std::vector<std::string> parts;
+  for (const Gpu& gpu : rank.gpus) {
+    const bool is_used =
+        !rank.knows_used_gpus || std::ranges::find(rank.used_gpus, gpu.address) != rank.used_gpus.end();
+    const int64_t free = gpu.memory_bytes - gpu.used_bytes;
+    if (!is_used || static_cast<double>(free) >= least_free_memory * static_cast<double>(gpu.memory_bytes)) continue;
+    parts.push_back(fmt::format("GPU {} has {} of {} free", gpu.address, format_bytes(static_cast<double>(free)),
+                                format_bytes(static_cast<double>(gpu.memory_bytes))));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string problem_of_caches(const Readings& rank) {
+  std::vector<std::string> parts;
+  for (const std::string name : {"MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR"}) {
+    const auto named = rank.caches.find(name);
+    const Disk& disk = named == rank.caches.end() ? rank.home : named->second;
+    if (!is_over_network(disk.file_system)) continue;
+    parts.push_back(named == rank.caches.end()
+                        ? fmt::format("{} is not set, and the home folder is on {}", name, disk.file_system)
+                        : fmt::format("{}={} is on {}", name, disk.path, disk.file_system));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+bool is_on_frontier(const Job& job) { return variable_of(job.front(), "SLURM_CLUSTER_NAME") == "frontier"; }
+
+}  // namespace
+
+Outcome check_memory(const Job& job) {
+  const bool knows = std::ranges::any_of(job, [](const Readings& rank) {
+    return std::ranges::any_of(rank.gpus, [](const Gpu& gpu) { return gpu.memory_bytes > 0; });
+  });
+  if (!knows)
+    return does_not_apply(has_gpus(job) ? "the driver of the GPUs has no file of their free memory"
+                                        : "no GPU that computes is on the bus");
+  std::vector<std::string> found;
+  for (const Readings& rank : job) found.push_back(problem_of_memory(rank));
+  return outcome_of(
+      job, found,
+      {.severity = Severity::error,
+       .why = "another process or an earlier job holds this memory, and a run that was planned for all of it "
+              "ends for want of memory",
+       .fix = "end that process, or exclude the node with sbatch --exclude and report it to the centre"});
+}
+
+Outcome check_caches(const Job& job) {
+  if (!has_amd_gpus(job)) return does_not_apply("no GPU of AMD that computes is on the bus");
+  std::vector<std::string> found;
+  for (const Readings& rank : job) found.push_back(problem_of_caches(rank));
+  return outcome_of(job, found,
+                    {.severity = Severity::warning,
+                     .why = "MIOpen locks its files, which fails or waits where many ranks share them over a network",
+                     .fix = "export MIOPEN_USER_DB_PATH=/tmp/miopen-$SLURM_JOB_ID "
+                            "MIOPEN_CUSTOM_CACHE_DIR=/tmp/miopen-$SLURM_JOB_ID"});
+}
+
+Outcome check_node_disk(const Job& job) {
+  const bool has_disk = std::ranges::any_of(job, [](const Readings& rank) { return !rank.node_disk.path.empty(); });
+  if (!has_disk && !is_on_frontier(job)) return does_not_apply("no folder of the user in /mnt/bb, as Frontier has it");
+  std::vector<std::string> found;
+  for (const Readings& rank : job) {
+    const auto free = static_cast<double>(rank.node_disk.free_bytes), all = static_cast<double>(rank.node_disk.bytes);
+    if (rank.node_disk.path.empty()) {
+      found.emplace_back("no folder of the user in /mnt/bb");
+    } else if (all > 0 && free < least_free_disk * all) {
+      found.push_back(fmt::format("{} has {} of {} free", rank.node_disk.path, format_bytes(free), format_bytes(all)));
+    } else {
+      found.emplace_back();
+    }
+  }
+  return outcome_of(job, found,
+                    {.severity = Severity::warning,
+                     .why = "programs start and data are read several times faster from the node's disk than from the "
+                            "shared file system",
+                     .fix = has_disk ? "remove files from /mnt/bb/$USER" : "#SBATCH -C nvme"});
+}
+
+Outcome check_run_folder(const Job& job) {
+  if (job.front().run_folder.path.empty()) return does_not_apply("no folder of a run was given");
+  std::vector<std::string> found;
+  bool is_old = false;
+  for (const Readings& rank : job) {
+    const Disk& disk = rank.run_folder;
+    const bool is_oldest = disk.file_system == "lustre" && rank.oldest_days > warned_days;
+    if (is_nfs(disk.file_system)) {
+      found.push_back(fmt::format("{} is on {}", disk.path, disk.file_system));
+    } else if (is_oldest) {
+      found.push_back(fmt::format("a file of {} was last used {:.0f} days ago", disk.path, rank.oldest_days));
+    } else {
+      found.emplace_back();
+    }
+    is_old |= is_oldest;
+  }
+  Finding finding{.severity = Severity::warning,
+                  .why = "NFS is many times slower than a parallel file system when all ranks write their checkpoint",
+                  .fix = is_on_frontier(job) ? "--set checkpoint.folder=/lustre/orion/PROJECT/scratch/$USER/RUN"
+                                             : "--set checkpoint.folder=FOLDER_ON_A_PARALLEL_FILE_SYSTEM"};
+  if (is_old) {
+    finding.why =
+        fmt::format("file systems such as Frontier's Orion remove files that were not used for {} days", purged_days);
+    finding.fix = "copy the checkpoints that are to be kept to archive storage";
+  }
+  return outcome_of(job, found, std::move(finding));
+}
+
+Outcome check_time_left(const Job& job) {
+  if (job.front().seconds_left < 0) return does_not_apply("no job of Slurm with an end");
+  std::vector<std::string> found;
+  for (const Readings& rank : job) {
+    const bool knows = rank.save_seconds >= 0;
+    const double needed = knows ? std::max(least_save_seconds, rank.save_seconds) : least_seconds;
+    found.push_back(rank.seconds_left >= needed ? ""
+                    : knows ? fmt::format("the job ends in less than {}, which a save takes", format_seconds(needed))
+                            : fmt::format("the job ends in less than {}", format_seconds(needed)));
+  }
+  return outcome_of(job, found,
+                    {.severity = Severity::warning,
+                     .why = "the run is ended before it has saved, and its work since the last checkpoint is lost",
+                     .fix = "#SBATCH --signal=USR1@600 in a longer job: the ranks get the signal, save and end"});
+}
+
+}  // namespace terrace::doctor

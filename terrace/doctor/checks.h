@@ -1,0 +1,61 @@
+// The checks of `terrace doctor`, each a function of the readings of all ranks. docs/doctor.md says what each finds.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "terrace/base/json.h"
+#include "terrace/doctor/finding.h"
+#include "terrace/doctor/job.h"
+
+namespace terrace::doctor {
+
+// Where ranks run.
+Outcome check_one_device(const Job& job);
+Outcome check_near_cores(const Job& job);
+Outcome check_pairs(const Job& job);
+Outcome check_rank_order(const Job& job);
+// How they communicate.
+Outcome check_plug_in(const Job& job);
+Outcome check_rendezvous(const Job& job);
+Outcome check_cache_monitor(const Job& job);
+Outcome check_interfaces(const Job& job);
+Outcome check_limits(const Job& job);
+// What they run.
+Outcome check_code_object(const Job& job);
+Outcome check_versions(const Job& job);
+// What is free, and where they write.
+Outcome check_memory(const Job& job);
+Outcome check_caches(const Job& job);
+Outcome check_node_disk(const Job& job);
+Outcome check_run_folder(const Job& job);
+Outcome check_time_left(const Job& job);
+
+struct Check {
+  std::string_view name;
+  Outcome (*judge)(const Job&);
+};
+std::span<const Check> checks();
+
+struct Diagnosis {
+  int64_t ranks = 1, nodes = 1;
+  std::vector<Finding> findings = {};
+  std::vector<std::string> checks = {};                                  // those that were made
+  std::vector<std::pair<std::string, std::string>> not_applicable = {};  // the others, with reasons
+};
+
+// Makes every check that applies to the job.
+Diagnosis diagnose(const Job& job);
+
+// {"findings": [{"check", "severity", "found", "why", "fix"}], "checks": [..], "not_applicable": [{"check", "reason"}],
+// "ranks", "nodes"}.
+Json json_of(const Diagnosis& diagnosis);
+// Lines for a terminal, with a line break at the end of each.
+std::string text_of(const Diagnosis& diagnosis);
+// The finding as one line of a log.
+std::string line_of(const Finding& finding);
+
+}  // namespace terrace::doctor

@@ -1,0 +1,97 @@
+// Lists the checks, makes them, and words what they found.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "terrace/base/plural.h"
+#include "terrace/doctor/checks.h"
+
+namespace terrace::doctor {
+namespace {
+
+const char* name_of(Severity severity) { return severity == Severity::error ? "error" : "warning"; }
+
+}  // namespace
+
+std::span<const Check> checks() {
+  static constexpr std::array all = {
+      Check{"one device", check_one_device},
+      Check{"near cores", check_near_cores},
+      Check{"pairs", check_pairs},
+      Check{"rank order", check_rank_order},
+      Check{"plug-in", check_plug_in},
+      Check{"rendezvous", check_rendezvous},
+      Check{"cache monitor", check_cache_monitor},
+      Check{"interfaces", check_interfaces},
+      Check{"limits", check_limits},
+      Check{"code object", check_code_object},
+      Check{"versions", check_versions},
+      Check{"memory", check_memory},
+      Check{"caches", check_caches},
+      Check{"node disk", check_node_disk},
+      Check{"run folder", check_run_folder},
+      Check{"time left", check_time_left},
+  };
+  return all;
+}
+
+Diagnosis diagnose(const Job& job) {
+  Diagnosis diagnosis{.ranks = static_cast<int64_t>(job.size()), .nodes = nodes_of(job)};
+  for (const Check& check : checks()) {
+    const std::string name(check.name);
+    Outcome outcome = check.judge(job);
+    if (!outcome.not_applicable.empty()) {
+      diagnosis.not_applicable.emplace_back(name, outcome.not_applicable);
+      continue;
+    }
+    diagnosis.checks.push_back(name);
+    for (Finding& finding : outcome.findings) {
+      finding.check = name;
+      diagnosis.findings.push_back(std::move(finding));
+    }
+  }
+  return diagnosis;
+}
+
+Json json_of(const Diagnosis& diagnosis) {
+  Json findings = Json::array(), left_out = Json::array();
+  for (const Finding& finding : diagnosis.findings) {
+    findings.push_back({{"check", finding.check},
+                        {"severity", name_of(finding.severity)},
+                        {"found", finding.found},
+                        {"why", finding.why},
+                        {"fix", finding.fix}});
+  }
+  for (const auto& [check, reason] : diagnosis.not_applicable) {
+    left_out.push_back({{"check", check}, {"reason", reason}});
+  }
+  return {{"findings", findings},
+          {"checks", diagnosis.checks},
+          {"not_applicable", left_out},
+          {"ranks", diagnosis.ranks},
+          {"nodes", diagnosis.nodes}};
+}
+
+std::string text_of(const Diagnosis& diagnosis) {
+  std::string text;
+  for (const Finding& finding : diagnosis.findings) {
+    text += fmt::format("{}: {}: {}\n  why: {}\n  fix: {}\n", name_of(finding.severity), finding.check, finding.found,
+                        finding.why, finding.fix);
+  }
+  text += fmt::format("{} by {} on {}: {}\n", counted(diagnosis.findings.size(), "finding"),
+                      counted(static_cast<uint64_t>(diagnosis.ranks), "rank"),
+                      counted(static_cast<uint64_t>(diagnosis.nodes), "node"), fmt::join(diagnosis.checks, ", "));
+  for (const auto& [check, reason] : diagnosis.not_applicable) {
+    text += fmt::format("not applicable: {}: {}\n", check, reason);
+  }
+  return text;
+}
+
+std::string line_of(const Finding& finding) {
+  return fmt::format("{}: {}; {}. Fix: {}", finding.check, finding.found, finding.why, finding.fix);
+}
+
+}  // namespace terrace::doctor

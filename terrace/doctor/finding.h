@@ -1,0 +1,28 @@
+// What a check of `terrace doctor` says.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace terrace::doctor {
+
+// An error stops a run or makes it compute something else than was asked for; a warning makes it slow or shortens it.
+enum class Severity { warning, error };
+
+struct Finding {
+  std::string check = {};  // the name of the check
+  Severity severity = Severity::error;
+  std::string found = {};  // what is there, with its numbers and, where ranks differ, the ranks and their nodes
+  std::string why = {};    // what comes of it
+  std::string fix = {};    // the line that mends it
+
+  bool operator==(const Finding&) const = default;
+};
+
+// What one check says of a job: findings, or the reason for which it does not apply here, or neither where all is well.
+struct Outcome {
+  std::vector<Finding> findings = {};
+  std::string not_applicable = {};
+};
+
+}  // namespace terrace::doctor

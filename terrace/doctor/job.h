@@ -1,0 +1,41 @@
+// What checks ask of the readings of all ranks, and how they put what several ranks have in one finding.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "terrace/doctor/finding.h"
+#include "terrace/doctor/readings.h"
+
+namespace terrace::doctor {
+
+// The readings of all ranks, by rank; at least one.
+using Job = std::vector<Readings>;
+
+bool has_gpus(const Job& job);
+bool has_amd_gpus(const Job& job);
+// Whether a node has an interface of Slingshot, which the kernel calls hsn0, hsn1 and so on.
+bool has_slingshot(const Job& job);
+bool has_infiniband(const Job& job);
+bool is_slingshot(const std::string& interface);
+
+// The number of nodes: those of the ranks, or more where Slurm's job has more.
+int64_t nodes_of(const Job& job);
+// Each rank's number among those of its node.
+std::vector<int64_t> local_ranks(const Job& job);
+// The bus address of each rank's GPU, chosen as the program does: the GPUs that the rank can use, in turn; "" where
+// there is none or none is known.
+std::vector<std::string> used_gpus(const Job& job);
+// The GPU with this address on the rank's node; null where there is none.
+const Gpu* gpu_of(const Readings& rank, const std::string& address);
+
+// The value of a variable of the rank, "" where it is not set.
+std::string variable_of(const Readings& rank, const std::string& name);
+
+// What the check found on each rank, "" where nothing: an outcome with one finding that names the ranks and their
+// nodes, or with none. Ranks with the same text are named together; at most four texts are shown.
+Outcome outcome_of(const Job& job, const std::vector<std::string>& found, Finding finding);
+Outcome does_not_apply(std::string reason);
+
+}  // namespace terrace::doctor

@@ -1,0 +1,85 @@
+// Reads which program runs, with which libraries, and for which of AMD's GPUs it has kernels.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/doctor/readings.h"
+
+namespace terrace::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Libraries of which ranks must have the same: GPUs, their communication, networks and torch.
+constexpr std::array<std::string_view, 10> compared = {"librccl",   "libnccl",   "libamdhip64", "libhsa-runtime64",
+                                                       "libcuda",   "libtorch",  "libc10",      "libmpi",
+                                                       "libfabric", "librocblas"};
+
+std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string digest(std::span<const std::byte> bytes, bool whole) {
+  constexpr size_t part = size_t{1} << 20;
+  if (whole || bytes.size() <= 2 * part) return fmt::format("{} bytes, {}", bytes.size(), checksum(bytes));
+  return fmt::format("{} bytes, {} {}", bytes.size(), checksum(bytes.first(part)), checksum(bytes.last(part)));
+}
+
+// The compiler names each code object, such as "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-".
+std::vector<std::string> targets_in(std::string_view program) {
+  constexpr std::string_view machine = "amdgcn-amd-amdhsa--", family = "gfx";
+  const std::boyer_moore_horspool_searcher search(machine.begin(), machine.end());
+  std::set<std::string> targets;
+  for (auto from = program.begin();;) {
+    from = std::search(from, program.end(), search);
+    if (from == program.end()) break;
+    from += static_cast<std::ptrdiff_t>(machine.size());
+    const auto end = std::find_if(from, program.end(), [](unsigned char letter) {
+      return std::isalnum(letter) == 0 && letter != ':' && letter != '+' && letter != '-';
+    });
+    const std::string_view target(from, end);
+    if (target.starts_with(family) && target.size() > family.size()) targets.emplace(target);
+  }
+  return {targets.begin(), targets.end()};
+}
+
+// The files in lines such as "7f00-7f01 r-xp 00000000 08:01 5 /usr/lib/libmpi.so.40".
+std::set<std::string> mapped_files(const NodeView& view) {
+  std::set<std::string> files;
+  for (const std::string& line : view.lines("/proc/self/maps")) {
+    if (const size_t begin = line.find('/'); begin != std::string::npos) files.insert(line.substr(begin));
+  }
+  return files;
+}
+
+}  // namespace
+
+void read_program(const NodeView& view, const ReadOptions& options, Readings& readings) {
+  const bool has_amd = std::ranges::find(readings.gpus, "AMD", &Gpu::vendor) != readings.gpus.end();
+  const auto add = [&](const std::string& name, const fs::path& path, bool is_program) {
+    try {
+      const MappedFile file(view.at(path));
+      readings.files[name] = digest(file.bytes(), options.whole_files);
+      if (is_program && has_amd) readings.targets = targets_in(as_text(file.bytes()));
+    } catch (const UserError&) {
+      readings.files[name] = "cannot be read";
+    }
+  };
+  if (view.exists("/proc/self/exe")) add("the program", "/proc/self/exe", true);
+  for (const std::string& file : mapped_files(view)) {
+    const std::string name = fs::path(file).filename();
+    const bool is_compared = std::ranges::any_of(compared, [&](std::string_view it) { return name.starts_with(it); });
+    if (is_compared) add(name, file, false);
+    if (name.starts_with("libamdhip64")) readings.loads_hip = true;
+  }
+}
+
+}  // namespace terrace::doctor

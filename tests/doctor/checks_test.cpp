@@ -1,0 +1,296 @@
+// A clean node of Frontier gives no finding, and each row of docs/doctor.md spoiled in turn gives one, of that check.
+#include "terrace/doctor/checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/doctor/faked_nodes.h"
+
+namespace terrace::doctor {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+void set_on_all(FrontierJob& job, const std::string& name, const std::string& value) {
+  job.on_all([&](FakedNode& node) { node.view.environment[name] = value; });
+}
+
+void unset_on_all(FrontierJob& job, const std::string& name) {
+  job.on_all([&](FakedNode& node) { node.view.environment.erase(name); });
+}
+
+void expect_one(const FrontierJob& job, const std::string& check, const std::string& found, const std::string& fix,
+                Severity severity = Severity::error) {
+  const Diagnosis diagnosis = job.diagnose();
+  ASSERT_THAT(diagnosis.findings, SizeIs(1)) << text_of(diagnosis);
+  const Finding& finding = diagnosis.findings[0];
+  EXPECT_EQ(finding.check, check);
+  EXPECT_THAT(finding.found, HasSubstr(found));
+  EXPECT_THAT(finding.fix, HasSubstr(fix));
+  EXPECT_FALSE(finding.why.empty());
+  EXPECT_EQ(finding.severity, severity);
+  EXPECT_THAT(diagnosis.not_applicable, SizeIs(1));
+}
+
+// Its only row that does not apply to the eight ranks of one node is the order of ranks over nodes.
+TEST(Doctor, ACleanNodeOfFrontierGivesNoFinding) {
+  const Diagnosis diagnosis = FrontierJob().diagnose();
+  EXPECT_THAT(diagnosis.findings, SizeIs(0)) << text_of(diagnosis);
+  EXPECT_THAT(diagnosis.not_applicable, ElementsAre(testing::Pair("rank order", "all ranks are on one node")));
+  EXPECT_EQ(diagnosis.checks.size(), checks().size() - 1);
+  EXPECT_EQ(diagnosis.ranks, 8);
+  EXPECT_EQ(diagnosis.nodes, 2);
+}
+
+TEST(Doctor, TwoRanksOnOneDieAndARankWithNone) {
+  FrontierJob shared;
+  shared[3].view.environment["ROCR_VISIBLE_DEVICES"] = "2";
+  expect_one(shared, "one device", "rank 3 on frontier00001: has GPU 0000:c9:00.0, as rank 2 has", "--gpus-per-task=1");
+  FrontierJob none;
+  none[5].view.environment["ROCR_VISIBLE_DEVICES"] = "";
+  expect_one(none, "one device", "rank 5 on frontier00001: can use none of the node's 8 GPUs", "--gpu-bind=closest");
+}
+
+// The binding of LUMI: local rank i has die i, and the cores follow the dies.
+TEST(Doctor, RanksInTheOrderOfTheDiesAreCleanToo) {
+  FrontierJob job;
+  for (size_t rank = 0; rank < 8; ++rank) {
+    const int die = FrontierJob::places[rank].die;
+    job[static_cast<size_t>(die)].set_cores(fmt::format("{}-{}", 8 * rank + 1, 8 * rank + 7));
+    job[rank].view.environment["ROCR_VISIBLE_DEVICES"] = std::to_string(rank);
+  }
+  EXPECT_THAT(job.diagnose().findings, SizeIs(0));
+}
+
+// All dies visible and cores in their own order: rank 0 takes die 0, which is at the far end of the node.
+TEST(Doctor, CoresFarFromTheDieOneCoreAndCoresOfTheSystem) {
+  FrontierJob far;
+  unset_on_all(far, "ROCR_VISIBLE_DEVICES");
+  const Diagnosis diagnosis = far.diagnose();
+  ASSERT_THAT(diagnosis.findings, SizeIs(1)) << text_of(diagnosis);
+  EXPECT_EQ(diagnosis.findings[0].check, "near cores");
+  EXPECT_THAT(
+      diagnosis.findings[0].found,
+      AllOf(HasSubstr("rank 0 on frontier00001: cores 1-7 on NUMA 0, while GPU 0000:c1:00.0 is on NUMA 3, next to "
+                      "cores 48-63,112-127"),
+            HasSubstr("and 2 ranks more like these")));
+
+  FrontierJob single;
+  single[1].set_cores("9");
+  expect_one(single, "near cores", "rank 1 on frontier00001: one core, 9, of 128", "srun -c 7 --gpus-per-task=1");
+  FrontierJob first;
+  first[4].set_cores("32-39");
+  expect_one(first, "near cores", "rank 4 on frontier00001: cores 32-39 hold core 32", "-S 8", Severity::warning);
+  FrontierJob spread;
+  spread[0].set_cores("1-7,17-23");
+  EXPECT_THAT(spread.diagnose().findings, SizeIs(0));
+  spread[0].view.environment["MPICH_OFI_NIC_POLICY"] = "NUMA";
+  expect_one(spread, "near cores", "cores 1-7,17-23 on NUMA 0,1 with MPICH_OFI_NIC_POLICY=NUMA", "srun -c ");
+}
+
+TEST(Doctor, NeighboursOnTwoGpus) {
+  FrontierJob job;
+  std::swap(job.ranks[1], job.ranks[3]);
+  expect_one(job, "pairs", "rank 1 on frontier00001: die 0000:ce:00.0 and die 0000:d1:00.0 of rank 0 are of two GPUs",
+             "--gpu-bind=closest", Severity::warning);
+}
+
+TEST(Doctor, RanksOfANodeApart) {
+  FrontierJob job;
+  for (const size_t rank : {4, 5}) job[rank].write("/proc/sys/kernel/hostname", "frontier00002\n");
+  const Diagnosis diagnosis = job.diagnose();
+  ASSERT_THAT(diagnosis.findings, SizeIs(1)) << text_of(diagnosis);
+  EXPECT_EQ(diagnosis.findings[0].check, "rank order");
+  EXPECT_THAT(diagnosis.findings[0].found, HasSubstr("rank 6 on frontier00001: is apart"));
+  EXPECT_THAT(diagnosis.findings[0].fix, HasSubstr("--distribution=block:cyclic"));
+}
+
+TEST(Doctor, PlugInMissingUnusedAndUnloadable) {
+  FrontierJob missing;
+  missing[2].remove("/opt/plug-in");
+  expect_one(missing, "plug-in", "rank 2 on frontier00001: NCCL_NET_PLUGIN=/opt/plug-in/librccl-net.so is in no folder",
+             "module load rccl-net-plugin");
+  FrontierJob by_folder;
+  unset_on_all(by_folder, "NCCL_NET_PLUGIN");
+  unset_on_all(by_folder, "NCCL_NET");
+  expect_one(by_folder, "plug-in", "all 8 ranks on frontier00001: no plug-in is in a folder of LD_LIBRARY_PATH",
+             "export");
+  set_on_all(by_folder, "LD_LIBRARY_PATH", "/opt/none::/opt/plug-in");
+  EXPECT_THAT(by_folder.diagnose().findings, SizeIs(0));
+  FrontierJob sockets;
+  set_on_all(sockets, "NCCL_NET", "Socket");
+  expect_one(sockets, "plug-in", "NCCL_NET=Socket on several nodes", "NCCL_NET=OFI");
+  set_on_all(sockets, "SLURM_JOB_NUM_NODES", "1");
+  EXPECT_THAT(sockets.diagnose().findings, SizeIs(0));
+  FrontierJob broken;
+  broken[0].view.load_error = [](const std::filesystem::path& library) { return library.string() + ": no libfabric"; };
+  expect_one(broken, "plug-in", "cannot be loaded: /opt/plug-in/librccl-net.so: no libfabric", "rccl-net-plugin");
+}
+
+TEST(Doctor, RendezvousOfProgramAndAdapter) {
+  FrontierJob without_flag;
+  unset_on_all(without_flag, "SLURM_NETWORK");
+  expect_one(without_flag, "rendezvous", "FI_CXI_RDZV_PROTO=alt_read, and Slurm's network options are \"\"",
+             "--network=disable_rdzv_get");
+  FrontierJob without_protocol;
+  unset_on_all(without_protocol, "FI_CXI_RDZV_PROTO");
+  expect_one(without_protocol, "rendezvous", "FI_CXI_RDZV_PROTO is not alt_read", "export FI_CXI_RDZV_PROTO=alt_read");
+  unset_on_all(without_protocol, "SLURM_NETWORK");
+  EXPECT_THAT(without_protocol.diagnose().findings, SizeIs(0));
+}
+
+TEST(Doctor, CacheMonitor) {
+  FrontierJob job;
+  job[7].view.environment["FI_MR_CACHE_MONITOR"] = "memhooks";
+  expect_one(job, "cache monitor", "rank 7 on frontier00001: FI_MR_CACHE_MONITOR=memhooks",
+             "export FI_MR_CACHE_MONITOR=kdreg2");
+}
+
+TEST(Doctor, InterfacesMissingOrNamedWrongly) {
+  FrontierJob missing;
+  missing[0].remove("/sys/class/net/hsn3");
+  expect_one(missing, "interfaces", "3 of 4 interfaces: hsn0, hsn1, hsn2", "NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2");
+  FrontierJob down;
+  down[0].write("/sys/class/net/hsn1/operstate", "down\n");
+  expect_one(down, "interfaces", "all 8 ranks on frontier00001: 3 of 4 interfaces: hsn0, hsn2, hsn3", "--exclude");
+  FrontierJob named;
+  set_on_all(named, "NCCL_SOCKET_IFNAME", "hsn0,ib0");
+  expect_one(named, "interfaces", "NCCL_SOCKET_IFNAME names ib0", "NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3");
+  for (const std::string list : {"hsn", "^docker", "=hsn2", ""}) {
+    set_on_all(named, "NCCL_SOCKET_IFNAME", list);
+    EXPECT_THAT(named.diagnose().findings, SizeIs(0)) << list;
+  }
+  set_on_all(named, "NCCL_SOCKET_IFNAME", "=hsn");
+  EXPECT_THAT(named.diagnose().findings, SizeIs(1));
+}
+
+TEST(Doctor, Limits) {
+  FrontierJob job;
+  job[6].set_limits("1024", "8388608");
+  expect_one(job, "limits", "rank 6 on frontier00001: 1024 open files, fewer than 65536 and 8.0 MiB of locked memory",
+             "ulimit -n 65536", Severity::warning);
+}
+
+TEST(Doctor, CodeForOtherGpusForNoneAndForOtherPageFaults) {
+  FrontierJob other;
+  other.on_all([](FakedNode& node) { node.set_program("amdgcn-amd-amdhsa--gfx942 amdgcn-amd-amdhsa--gfx90a:xnack+"); });
+  expect_one(other, "code object", "GPU gfx90a, and kernels for gfx90a:xnack+, gfx942", "build terrace");
+  other.on_all([](FakedNode& node) { node.set_program("amdgcn-amd-amdhsa--gfx90a:xnack-"); });
+  EXPECT_THAT(other.diagnose().findings, SizeIs(0));
+  FrontierJob none;
+  none.on_all([](FakedNode& node) { node.set_program("no kernels"); });
+  EXPECT_THAT(none.diagnose().findings, SizeIs(0));  // its library is loaded, so its kernels may be compressed
+  none.on_all([](FakedNode& node) { node.write("/proc/self/maps", ""); });
+  expect_one(none, "code object", "the program has no kernels for GPUs of AMD, and the node has gfx90a",
+             "build terrace");
+  FrontierJob faults;
+  set_on_all(faults, "HSA_XNACK", "1");
+  expect_one(faults, "code object", "HSA_XNACK=1 (xnack+) on GPUs gfx90a", "export HSA_XNACK=0");
+}
+
+TEST(Doctor, ARankWithAnotherLibraryOrProgramIsNamed) {
+  FrontierJob job;
+  job[5].write("/opt/rocm/lib/librccl.so.1", "rcc");
+  expect_one(job, "versions", "rank 5 on frontier00001: librccl.so.1 is 3 bytes, ", "sbcast");
+  EXPECT_THAT(job.diagnose().findings[0].found, HasSubstr("and 4 bytes, "));
+  EXPECT_THAT(job.diagnose().findings[0].found, HasSubstr("on ranks 0 to 4, 6 and 7"));
+  FrontierJob program;
+  program[0].set_program("amdgcn-amd-amdhsa--gfx90a, another build");
+  expect_one(program, "versions", "rank 0 on frontier00001: the program is 40 bytes", "sbcast");
+}
+
+TEST(Doctor, MemoryThatAnotherProcessHolds) {
+  FrontierJob job;
+  // 4.1 GB of a die of 68.7 are allowed, 4.4 are not.
+  job.on_all(
+      [](FakedNode& node) { node.write("/sys/bus/pci/devices/0000:c9:00.0/mem_info_vram_used", "4100000000\n"); });
+  EXPECT_THAT(job.diagnose().findings, SizeIs(0));
+  job.on_all(
+      [](FakedNode& node) { node.write("/sys/bus/pci/devices/0000:c9:00.0/mem_info_vram_used", "4400000000\n"); });
+  expect_one(job, "memory", "rank 2 on frontier00001: GPU 0000:c9:00.0 has 59.9 GiB of 64.0 GiB free", "--exclude");
+}
+
+TEST(Doctor, CachesOverTheNetwork) {
+  FrontierJob shared;
+  set_on_all(shared, "MIOPEN_USER_DB_PATH", "/lustre/orion/abc123/miopen");
+  expect_one(shared, "caches", "MIOPEN_USER_DB_PATH=/lustre/orion/abc123/miopen is on lustre",
+             "MIOPEN_USER_DB_PATH=/tmp/", Severity::warning);
+  FrontierJob unset;
+  unset_on_all(unset, "MIOPEN_CUSTOM_CACHE_DIR");
+  expect_one(unset, "caches", "MIOPEN_CUSTOM_CACHE_DIR is not set, and the home folder is on nfs4",
+             "MIOPEN_CUSTOM_CACHE_DIR=/tmp/", Severity::warning);
+}
+
+TEST(Doctor, DiskOfTheNodeAbsentOrFull) {
+  FrontierJob absent;
+  absent.on_all([](FakedNode& node) { node.remove("/mnt/bb"); });
+  expect_one(absent, "node disk", "no folder of the user in /mnt/bb", "-C nvme", Severity::warning);
+  FrontierJob full;
+  full[0].view.space = [](const std::filesystem::path&) { return std::filesystem::space_info{2048, 100, 100}; };
+  expect_one(full, "node disk", "rank 0 on frontier00001: /mnt/bb/ada has 100 B of 2.0 KiB free", "remove files",
+             Severity::warning);
+}
+
+TEST(Doctor, FolderOfTheRunOnNfsOrOld) {
+  FrontierJob home;
+  home.run_folder = "/ccs/home/ada/run";
+  expect_one(home, "run folder", "/ccs/home/ada/run is on nfs4", "/lustre/orion/", Severity::warning);
+  FrontierJob old;
+  old.on_all([&](FakedNode& node) { node.write_aged(old.run_folder + "/step_00000010/weights", 70 * 86400.0); });
+  EXPECT_THAT(old.diagnose().findings, SizeIs(0));
+  old.on_all([&](FakedNode& node) { node.write_aged(old.run_folder + "/step_00000010/weights", 80 * 86400.0); });
+  expect_one(old, "run folder", "was last used 80 days ago", "archive", Severity::warning);
+}
+
+TEST(Doctor, TimeLeftIsShorterThanASave) {
+  FrontierJob job;
+  const auto ends_in = [&](int64_t seconds) {
+    const auto now = std::chrono::system_clock::to_time_t(job[0].view.now);
+    set_on_all(job, "SLURM_JOB_END_TIME", std::to_string(now + seconds));
+  };
+  ends_in(500);
+  expect_one(job, "time left", "the job ends in less than 10 min 00 s", "--signal=USR1@600", Severity::warning);
+  // The files of the newest checkpoint were written within 200 s; an older one counts no longer.
+  job.on_all([&](FakedNode& node) {
+    node.write_aged(job.run_folder + "/step_00000010/first", 5000);
+    node.write_aged(job.run_folder + "/step_00000010/last", 100);
+    node.write_aged(job.run_folder + "/step_00000020/first", 300);
+    node.write_aged(job.run_folder + "/step_00000020/last", 100);
+  });
+  EXPECT_THAT(job.diagnose().findings, SizeIs(0));
+  ends_in(150);
+  expect_one(job, "time left", "less than 3 min 20 s, which a save takes", "--signal=USR1@600", Severity::warning);
+  ends_in(-10);
+  expect_one(job, "time left", "which a save takes", "--signal=USR1@600", Severity::warning);
+}
+
+TEST(Doctor, FindingsAsJsonAndText) {
+  FrontierJob job;
+  job[7].view.environment["FI_MR_CACHE_MONITOR"] = "memhooks";
+  const Diagnosis diagnosis = job.diagnose();
+  const Json json = parse_json(json_of(diagnosis).dump());
+  ASSERT_EQ(json["findings"].size(), 1U);
+  EXPECT_EQ(json["findings"][0], (Json{{"check", "cache monitor"},
+                                       {"severity", "error"},
+                                       {"found", diagnosis.findings[0].found},
+                                       {"why", diagnosis.findings[0].why},
+                                       {"fix", "export FI_MR_CACHE_MONITOR=kdreg2"}}));
+  EXPECT_EQ(json["checks"].size() + json["not_applicable"].size(), checks().size());
+  EXPECT_EQ(json["not_applicable"][0], (Json{{"check", "rank order"}, {"reason", "all ranks are on one node"}}));
+  EXPECT_THAT(text_of(diagnosis),
+              AllOf(testing::StartsWith("error: cache monitor: rank 7 on frontier00001: "),
+                    HasSubstr("\n  fix: export FI_MR_CACHE_MONITOR=kdreg2\n1 finding by 8 ranks on 2 nodes: "),
+                    HasSubstr("not applicable: rank order: all ranks are on one node\n")));
+  EXPECT_THAT(line_of(diagnosis.findings[0]), HasSubstr("Fix: export FI_MR_CACHE_MONITOR=kdreg2"));
+}
+
+}  // namespace
+}  // namespace terrace::doctor

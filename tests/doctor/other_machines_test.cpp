@@ -1,0 +1,178 @@
+// Machines that are not Frontier get no advice for it: workstations, nodes with GPUs of NVIDIA, and this machine.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "terrace/base/core_list.h"
+#include "terrace/base/error.h"
+#include "terrace/comm/threads/threads.h"
+#include "terrace/doctor/checks.h"
+#include "terrace/doctor/gather.h"
+#include "tests/doctor/faked_nodes.h"
+
+namespace terrace::doctor {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+void add_gpu(FakedNode& node, const std::string& address, const std::string& vendor, const std::string& kind, int numa,
+             const std::string& memory = "") {
+  const std::string folder = "/sys/bus/pci/devices/" + address + "/";
+  node.write(folder + "vendor", vendor + "\n");
+  node.write(folder + "class", kind + "\n");
+  node.write(folder + "device", "0x1234\n");
+  node.write(folder + "numa_node", fmt::format("{}\n", numa));
+  if (!memory.empty()) node.write(folder + "mem_info_vram_total", memory + "\n");
+}
+
+void write_workstation(FakedNode& node) {
+  node.write("/proc/sys/kernel/hostname", "desk\n");
+  node.write("/sys/devices/system/cpu/online", "0-15\n");
+  node.write("/sys/devices/system/node/node0/cpulist", "0-15\n");
+  for (const char* name : {"eth0", "lo", "docker0"})
+    node.write(fmt::format("/sys/class/net/{}/operstate", name), "up\n");
+  node.write("/proc/self/mountinfo", "22 1 0:21 / / rw - ext4 /dev/nvme0n1p2 rw\n");
+  node.set_cores("0-15");
+  node.set_limits("1024", "8388608");
+  node.set_program("no kernels");
+  node.view.environment = {{"HOME", "/ada"}, {"USER", "ada"}};
+}
+
+// Its processor draws, and the card computes; this program was built without it.
+TEST(DoctorElsewhere, AWorkstationIsClean) {
+  FakedNode node;
+  write_workstation(node);
+  add_gpu(node, "0000:01:00.0", "0x10de", "0x030000", -1);
+  add_gpu(node, "0000:0a:00.0", "0x1002", "0x038000", -1, "536870912");
+  node.write("/sys/class/kfd/kfd/topology/nodes/1/properties",
+             "simd_count 8\nlocation_id 2560\ngfx_target_version 90012\n");
+  const Readings readings = node.read(0, "/ada/run");
+  ASSERT_THAT(readings.gpus, SizeIs(1));
+  EXPECT_EQ(readings.gpus[0].vendor, "NVIDIA");
+  const Diagnosis diagnosis = diagnose({readings});
+  for (const std::string check : {"near cores", "run folder"}) EXPECT_THAT(diagnosis.checks, testing::Contains(check));
+  EXPECT_THAT(diagnosis.findings, SizeIs(0)) << text_of(diagnosis);
+}
+
+TEST(DoctorElsewhere, AWorkstationWithoutGpusIsClean) {
+  FakedNode node;
+  write_workstation(node);
+  const Diagnosis diagnosis = diagnose({node.read(0)});
+  EXPECT_THAT(diagnosis.findings, SizeIs(0)) << text_of(diagnosis);
+  EXPECT_THAT(diagnosis.checks, ElementsAre("near cores"));
+  EXPECT_THAT(diagnosis.not_applicable, SizeIs(checks().size() - 1));
+}
+
+// mpirun binds each of two ranks to a core of its own unless it is told not to.
+TEST(DoctorElsewhere, RanksOnOneCoreEach) {
+  FakedNode nodes[2];
+  Job job;
+  for (int rank = 0; rank < 2; ++rank) {
+    write_workstation(nodes[rank]);
+    nodes[rank].set_cores(std::to_string(rank));
+    job.push_back(nodes[rank].read(rank));
+  }
+  const Diagnosis diagnosis = diagnose(job);
+  ASSERT_THAT(diagnosis.findings, SizeIs(1)) << text_of(diagnosis);
+  EXPECT_EQ(diagnosis.findings[0].check, "near cores");
+  EXPECT_THAT(diagnosis.findings[0].found, HasSubstr("rank 1 on desk: one core, 1, of 16"));
+  EXPECT_THAT(diagnosis.findings[0].fix, HasSubstr("mpirun --bind-to none"));
+  // Where the job has two cores, that is what two ranks get.
+  for (Readings& rank : job) rank.job_cores = "0-1";
+  EXPECT_THAT(diagnose(job).findings, SizeIs(0));
+  for (Readings& rank : job) rank.job_cores = "0-15", rank.quota = 2.5;
+  EXPECT_THAT(diagnose(job).findings, SizeIs(0));
+}
+
+// Two ranks of a node with two GPUs of NVIDIA on two NUMA domains and InfiniBand, in a job of two nodes.
+struct NvidiaNode {
+  NvidiaNode() {
+    for (int rank = 0; rank < 2; ++rank) {
+      FakedNode& node = ranks[rank];
+      write_workstation(node);
+      node.write("/sys/devices/system/cpu/online", "0-31\n");
+      node.write("/sys/devices/system/node/node1/cpulist", "16-31\n");
+      add_gpu(node, "0000:1b:00.0", "0x10de", "0x030200", 0);
+      add_gpu(node, "0000:ca:00.0", "0x10de", "0x030200", 1);
+      node.write("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
+      node.set_limits("65536", "unlimited");
+      node.set_cores(rank == 0 ? "0-15" : "16-31");
+      node.view.gpus = std::vector<std::string>{rank == 0 ? "0000:1b:00.0" : "0000:ca:00.0"};
+      node.view.environment["SLURM_JOB_ID"] = "5";
+      node.view.environment["SLURM_JOB_NUM_NODES"] = "2";
+    }
+  }
+  std::vector<Finding> findings() const { return diagnose({ranks[0].read(0), ranks[1].read(1)}).findings; }
+  FakedNode ranks[2];
+};
+
+TEST(DoctorElsewhere, NodesWithGpusOfNvidia) {
+  EXPECT_THAT(NvidiaNode().findings(), SizeIs(0));
+  const Diagnosis diagnosis = diagnose({NvidiaNode().ranks[0].read(0)});
+  std::set<std::string> left_out;
+  for (const auto& [check, reason] : diagnosis.not_applicable) left_out.insert(check);
+  for (const std::string check :
+       {"pairs", "rendezvous", "cache monitor", "code object", "memory", "caches", "node disk"}) {
+    EXPECT_THAT(left_out, testing::Contains(check));
+  }
+  NvidiaNode far;
+  far.ranks[0].view.gpus = far.ranks[1].view.gpus;
+  far.ranks[1].view.gpus = std::vector<std::string>{"0000:1b:00.0"};
+  ASSERT_THAT(far.findings(), SizeIs(1));
+  EXPECT_THAT(far.findings()[0].found,
+              HasSubstr("rank 1 on desk: cores 16-31 on NUMA 1, while GPU 0000:1b:00.0 is on NUMA 0"));
+  NvidiaNode shared;
+  shared.ranks[1].view.gpus = shared.ranks[0].view.gpus;
+  shared.ranks[1].set_cores("0-15");
+  ASSERT_THAT(shared.findings(), SizeIs(1));
+  EXPECT_EQ(shared.findings()[0].check, "one device");
+  NvidiaNode sockets;
+  for (FakedNode& rank : sockets.ranks) rank.view.environment["NCCL_NET"] = "Socket";
+  ASSERT_THAT(sockets.findings(), SizeIs(1));
+  EXPECT_THAT(sockets.findings()[0].fix, HasSubstr("export NCCL_NET=IB"));
+  NvidiaNode locked;
+  locked.ranks[1].set_limits("65536", "65536");
+  ASSERT_THAT(locked.findings(), SizeIs(1));
+  EXPECT_EQ(locked.findings()[0].check, "limits");
+}
+
+// Whatever it finds here, nothing of it is about devices that this machine does not have.
+TEST(DoctorElsewhere, ThisMachine) {
+  const Readings readings = read_node(this_node(true), {});
+  EXPECT_EQ(cores_of_list(readings.cores), core_mask());
+  EXPECT_NE(readings.host, "this machine");
+  EXPECT_TRUE(readings.files.contains("the program"));
+  EXPECT_THAT(readings.files.at("the program"), HasSubstr("bytes, "));
+  const Diagnosis diagnosis = diagnose({readings});
+  EXPECT_THAT(diagnosis.checks, testing::Contains("near cores"));
+  if (!has_amd_gpus({readings})) {
+    for (const std::string check : {"pairs", "code object", "caches"}) {
+      EXPECT_THAT(diagnosis.checks, testing::Not(testing::Contains(check)));
+    }
+  }
+  EXPECT_THROW(node_below("/etc"), UserError);
+}
+
+TEST(DoctorElsewhere, RanksBringTheirReadingsTogether) {
+  FrontierJob job;
+  job[2].write("/opt/rocm/lib/librccl.so.1", "another");
+  job.ranks.resize(4);
+  std::vector<Diagnosis> all(4);
+  comm::run_threads(4, {}, [&](comm::World& world) {
+    const auto group = world.connect(mesh::all_ranks("doctor", 4));
+    const auto rank = static_cast<size_t>(world.rank());
+    all[rank] = diagnose_together(*group, job[rank].read(world.rank(), job.run_folder));
+  });
+  ASSERT_THAT(all[0].findings, SizeIs(1)) << text_of(all[0]);
+  EXPECT_THAT(all[0].findings[0].found, HasSubstr("rank 2 on frontier00001: librccl.so.1 is 7 bytes"));
+  EXPECT_EQ(all[0].findings, job.diagnose().findings);
+  for (const size_t rank : {1, 2, 3}) EXPECT_THAT(all[rank].findings, ElementsAre(Finding{}));
+}
+
+}  // namespace
+}  // namespace terrace::doctor
