@@ -81,9 +81,10 @@ std::string text_of(const Diagnosis& diagnosis) {
     text += fmt::format("{}: {}: {}\n  why: {}\n  fix: {}\n", name_of(finding.severity), finding.check, finding.found,
                         finding.why, finding.fix);
   }
-  text += fmt::format("{} by {} on {}: {}\n", counted(diagnosis.findings.size(), "finding"),
-                      counted(static_cast<uint64_t>(diagnosis.ranks), "rank"),
-                      counted(static_cast<uint64_t>(diagnosis.nodes), "node"), fmt::join(diagnosis.checks, ", "));
+  text +=
+      fmt::format("{} in {} of {} on {}: {}\n", counted(diagnosis.findings.size(), "finding"),
+                  counted(diagnosis.checks.size(), "check"), counted(static_cast<uint64_t>(diagnosis.ranks), "rank"),
+                  counted(static_cast<uint64_t>(diagnosis.nodes), "node"), fmt::join(diagnosis.checks, ", "));
   for (const auto& [check, reason] : diagnosis.not_applicable) {
     text += fmt::format("not applicable: {}: {}\n", check, reason);
   }

@@ -35,9 +35,6 @@ using StartFacts = std::vector<std::pair<std::string, std::string>>;
 // every fact that differs, and which ranks have which value. Costs one gather of 16 bytes a member if nothing differs.
 void check_same(comm::Comm& all, const StartFacts& facts);
 
-// "rank 3", "ranks 0, 2 and 4 to 7" of ascending numbers.
-std::string rank_list(const std::vector<int64_t>& ranks);
-
 // Runs a rank's part of the program. An exception ends the other ranks at once with its text and is then rethrown. The
 // other ranks do not wait until the objects of this rank are destroyed, which may take long. A Refusal is only
 // rethrown, since all ranks know of it.

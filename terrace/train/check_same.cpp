@@ -11,6 +11,7 @@
 
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
+#include "terrace/mesh/rank_list.h"
 #include "terrace/train/agreement.h"
 
 namespace terrace::train {
@@ -56,30 +57,12 @@ std::string difference(const std::string& name, const std::vector<Variant>& vari
   std::vector<std::string> parts;
   for (auto& [value, ranks] : values) {
     std::ranges::sort(ranks);
-    parts.push_back(fmt::format("{} on {}", value, rank_list(ranks)));
+    parts.push_back(fmt::format("{} on {}", value, mesh::rank_list(ranks)));
   }
   return fmt::format("\n  {} is {}", name, fmt::join(parts, ", "));
 }
 
 }  // namespace
-
-std::string rank_list(const std::vector<int64_t>& ranks) {
-  std::vector<std::string> parts;
-  for (size_t first = 0; first < ranks.size();) {
-    size_t last = first;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    // Two neighbours read better as two numbers.
-    if (last == first + 1) last = first;
-    parts.push_back(last == first ? fmt::format("{}", ranks[first])
-                                  : fmt::format("{} to {}", ranks[first], ranks[last]));
-    first = last + 1;
-  }
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < parts.size(); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ", parts[i]);
-  }
-  return text;
-}
 
 void check_same(comm::Comm& all, const StartFacts& facts) {
   const std::string own = Json(facts).dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "terrace/base/file.h"
+#include "terrace/mesh/rank_list.h"
 #include "terrace/train/agreement.h"
 
 namespace terrace::train {
@@ -53,7 +54,7 @@ void check_shared_folder(comm::Comm& all, const fs::path& folder, double patienc
       "within {:.0f} s. Name a folder on a file system that all machines share, and start all ranks in the same "
       "working "
       "folder",
-      folder.string(), rank_list(without_file), patience_seconds));
+      folder.string(), mesh::rank_list(without_file), patience_seconds));
 }
 
 }  // namespace terrace::train

@@ -51,7 +51,7 @@ class OneProcess(CommandTest):
         if not any(name.startswith("hsn") for name in os.listdir("/sys/class/net")) and not os.path.exists("/sys/class/kfd"):
             self.assertEqual(OF_FRONTIER & set(said["checks"]), set())
         text = self.doctor().stdout
-        self.assertRegex(text, r"(?m)^\d+ findings? by 1 rank on \d+ nodes?: ")
+        self.assertRegex(text, r"(?m)^\d+ findings? in \d+ checks? of 1 rank on \d+ nodes?: ")
 
     def test_findings_exit_with_1_and_say_what_mends_them(self):
         root = write_workstation(self.scratch())

@@ -285,10 +285,11 @@ TEST(Doctor, FindingsAsJsonAndText) {
                                        {"fix", "export FI_MR_CACHE_MONITOR=kdreg2"}}));
   EXPECT_EQ(json["checks"].size() + json["not_applicable"].size(), checks().size());
   EXPECT_EQ(json["not_applicable"][0], (Json{{"check", "rank order"}, {"reason", "all ranks are on one node"}}));
-  EXPECT_THAT(text_of(diagnosis),
-              AllOf(testing::StartsWith("error: cache monitor: rank 7 on frontier00001: "),
-                    HasSubstr("\n  fix: export FI_MR_CACHE_MONITOR=kdreg2\n1 finding by 8 ranks on 2 nodes: "),
-                    HasSubstr("not applicable: rank order: all ranks are on one node\n")));
+  EXPECT_THAT(
+      text_of(diagnosis),
+      AllOf(testing::StartsWith("error: cache monitor: rank 7 on frontier00001: "),
+            HasSubstr("\n  fix: export FI_MR_CACHE_MONITOR=kdreg2\n1 finding in 15 checks of 8 ranks on 2 nodes: "),
+            HasSubstr("not applicable: rank order: all ranks are on one node\n")));
   EXPECT_THAT(line_of(diagnosis.findings[0]), HasSubstr("Fix: export FI_MR_CACHE_MONITOR=kdreg2"));
 }
 

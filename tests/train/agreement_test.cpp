@@ -75,12 +75,6 @@ TEST(CheckSame, ManyDifferentRanksAreCounted) {
               AllOf(HasSubstr("7 on rank 7"), HasSubstr("3 more ways to differ"), Not(HasSubstr("8 on rank 8"))));
 }
 
-TEST(RankList, JoinsNeighbours) {
-  EXPECT_EQ(rank_list({3}), "rank 3");
-  EXPECT_EQ(rank_list({0, 1}), "ranks 0 and 1");
-  EXPECT_EQ(rank_list({0, 2, 3, 4, 9}), "ranks 0, 2 to 4 and 9");
-}
-
 TEST(SharedFolder, EveryRankMustSeeTheFolderOfTheFirst) {
   const ScratchFolder one, other;
   EXPECT_THAT(refusals(3, [&](comm::Comm& all, int64_t) { check_shared_folder(all, one.path()); }), Each("none"));
