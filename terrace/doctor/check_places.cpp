@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "terrace/base/core_list.h"
+#include "terrace/base/plural.h"
 #include "terrace/doctor/checks.h"
 
 namespace terrace::doctor {
@@ -57,11 +58,14 @@ std::string far_cores(const Readings& rank, const CoreMask& own, const std::stri
                      fmt::join(numa_of(rank, own), ","), address, gpu->numa, list_of_cores(near));
 }
 
+// A rank with a GPU is to have more than one core even where Slurm gave its job no more.
 std::string few_cores(const Job& job, const Readings& rank, const CoreMask& own, const std::string& address) {
-  const int64_t fair = fair_cores(job, rank);
-  if (own.count() != 1 || (address.empty() && fair < 2)) return "";
-  return fmt::format("one core, {}, of {} that the job has on the node for {} of its ranks", rank.cores,
-                     cores_of_list(rank.job_cores).count(), ranks_on(job, rank.host));
+  const int64_t ranks = ranks_on(job, rank.host);
+  const auto all = static_cast<int64_t>(cores_of_list(address.empty() ? rank.job_cores : rank.node_cores).count());
+  const int64_t fair = address.empty() ? fair_cores(job, rank) : all / ranks;
+  if (own.count() != 1 || fair < 2) return "";
+  return fmt::format("one core, {}, of {} on the node for {}", rank.cores, all,
+                     counted(static_cast<uint64_t>(ranks), "rank"));
 }
 
 std::string spread_cores(const Readings& rank, const CoreMask& own) {
@@ -83,19 +87,25 @@ std::string cores_of_system(const Readings& rank, const CoreMask& own) {
 // Where the first core of each L3 region belongs to the system.
 bool leaves_system_cores(const Job& job) { return has_amd_gpus(job) && has_slingshot(job); }
 
-// Those of the regions of each rank, without the first one and without a core's second thread.
-int64_t cores_beside_system(const Job& job) {
-  const std::vector<int64_t>& firsts = job.front().first_cores;
-  if (firsts.size() < 2) return fair_cores(job, job.front());
-  const int64_t regions = std::max<int64_t>(1, std::ssize(firsts) / ranks_on(job, job.front().host));
-  return regions * (firsts[1] - firsts[0] - 1);
+// The cores that each rank can have: those of the node divided by its ranks, or of the regions of each rank all but the
+// first, counting no core's second thread.
+int64_t cores_for_each(const Job& job) {
+  const Readings& rank = job.front();
+  const int64_t ranks = ranks_on(job, rank.host);
+  const std::vector<int64_t>& firsts = rank.first_cores;
+  if (leaves_system_cores(job) && firsts.size() > 1) {
+    return std::max<int64_t>(1, std::ssize(firsts) / ranks) * (firsts[1] - firsts[0] - 1);
+  }
+  return std::max<int64_t>(1, static_cast<int64_t>(cores_of_list(rank.node_cores).count()) / ranks);
 }
 
 std::string binding_for(const Job& job) {
-  if (!in_slurm(job)) return "mpirun --bind-to none, after which each rank keeps to the cores near its GPU";
-  const int64_t most =
-      std::max<int64_t>(1, leaves_system_cores(job) ? cores_beside_system(job) : fair_cores(job, job.front()));
-  return fmt::format("srun -c {} --gpus-per-task=1 --gpu-bind=closest", most);
+  const bool gpus = has_gpus(job);
+  if (!in_slurm(job)) {
+    return gpus ? "mpirun --bind-to none, after which each rank keeps to the cores near its GPU"
+                : "mpirun --bind-to none";
+  }
+  return fmt::format("srun -c {}{}", cores_for_each(job), gpus ? " --gpus-per-task=1 --gpu-bind=closest" : "");
 }
 
 }  // namespace

@@ -64,7 +64,8 @@ int64_t nodes_of(const Job& job) {
   int64_t of_slurm = 0;
   for (const Readings& rank : job) {
     hosts.insert(rank.host);
-    const std::string number = variable_of(rank, "SLURM_JOB_NUM_NODES");
+    const std::string of_step = variable_of(rank, "SLURM_STEP_NUM_NODES");
+    const std::string number = of_step.empty() ? variable_of(rank, "SLURM_JOB_NUM_NODES") : of_step;
     std::from_chars(number.data(), number.data() + number.size(), of_slurm);
   }
   return std::max(of_slurm, static_cast<int64_t>(hosts.size()));

@@ -20,7 +20,7 @@ bool has_slingshot(const Job& job);
 bool has_infiniband(const Job& job);
 bool is_slingshot(const std::string& interface);
 
-// The number of nodes: those of the ranks, or more where Slurm's job has more.
+// The number of nodes: those of the ranks, or more where the step of Slurm, or the job outside of a step, has more.
 int64_t nodes_of(const Job& job);
 // Each rank's number among those of its node.
 std::vector<int64_t> local_ranks(const Job& job);

@@ -39,8 +39,8 @@ std::vector<int64_t> first_cores_of_regions(const NodeView& view) {
 
 void read_cores(const NodeView& view, Readings& readings) {
   readings.cores = own_cores(view);
-  const std::string online = view.line("/sys/devices/system/cpu/online").value_or("");
-  readings.job_cores = view.job_cores.any() ? list_of_cores(view.job_cores) : online;
+  readings.node_cores = view.line("/sys/devices/system/cpu/online").value_or("");
+  readings.job_cores = view.job_cores.any() ? list_of_cores(view.job_cores) : readings.node_cores;
   readings.quota = core_quota(view.root);
   const fs::path nodes = "/sys/devices/system/node";
   for (const std::string& name : view.names(nodes)) {

@@ -40,7 +40,7 @@ std::optional<Gpu> gpu_at(const NodeView& view, const std::string& address) {
 // A GPU as AMD's driver describes it to processes. Nodes that the control groups of the process exclude cannot be read.
 struct DriverNode {
   std::string address, target;
-  std::string identity;  // "GPU-" and its unique number
+  std::string identity;  // "GPU-" and the 16 digits of its unique number
 };
 
 std::string target_of(int64_t version) {
@@ -63,7 +63,7 @@ std::vector<DriverNode> driver_nodes(const NodeView& view) {
     gpus.push_back({.address = fmt::format("{:04x}:{:02x}:{:02x}.{}", properties["domain"], place >> 8 & 0xff,
                                            place >> 3 & 0x1f, place & 7),
                     .target = target_of(properties["gfx_target_version"]),
-                    .identity = fmt::format("GPU-{:x}", static_cast<uint64_t>(properties["unique_id"]))});
+                    .identity = fmt::format("GPU-{:016x}", static_cast<uint64_t>(properties["unique_id"]))});
   }
   return gpus;
 }

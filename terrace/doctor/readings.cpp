@@ -14,14 +14,14 @@ namespace terrace::doctor {
 // Names of fields are those of the struct, so that a copied text of readings explains itself.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Gpu, address, vendor, model, numa, cores, target, memory_bytes, used_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Disk, path, file_system, bytes, free_bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Readings, rank, host, environment, cores, job_cores, quota, numa_of_cores,
-                                   first_cores, gpus, knows_used_gpus, used_gpus, targets, loads_hip, interfaces,
-                                   infiniband, plug_in, plug_in_error, open_files, locked_bytes, files, node_disk,
-                                   run_folder, home, caches, oldest_days, save_seconds, seconds_left)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Readings, rank, host, environment, cores, node_cores, job_cores, quota,
+                                   numa_of_cores, first_cores, gpus, knows_used_gpus, used_gpus, targets, loads_hip,
+                                   interfaces, infiniband, plug_in, plug_in_error, open_files, locked_bytes, files,
+                                   node_disk, run_folder, home, caches, oldest_days, save_seconds, seconds_left)
 
 namespace {
 
-constexpr std::array<std::string_view, 15> variables = {"NCCL_NET",
+constexpr std::array<std::string_view, 16> variables = {"NCCL_NET",
                                                         "NCCL_NET_PLUGIN",
                                                         "NCCL_SOCKET_IFNAME",
                                                         "FI_CXI_RDZV_PROTO",
@@ -31,6 +31,7 @@ constexpr std::array<std::string_view, 15> variables = {"NCCL_NET",
                                                         "SLURM_NETWORK",
                                                         "SLURM_CLUSTER_NAME",
                                                         "SLURM_JOB_NUM_NODES",
+                                                        "SLURM_STEP_NUM_NODES",
                                                         "SLURM_JOB_END_TIME",
                                                         "MPICH_OFI_NIC_POLICY",
                                                         "USER",

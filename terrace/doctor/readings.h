@@ -39,6 +39,7 @@ struct Readings {
   std::map<std::string, std::string> environment = {};  // the variables that checks look at, where they are set
 
   std::string cores = {};                             // the rank may run on these
+  std::string node_cores = {};                        // the node has these
   std::string job_cores = {};                         // the job has these on the node
   double quota = 0;                                   // of the control groups, in cores; 0: none
   std::map<std::string, int64_t> numa_of_cores = {};  // by list of cores: "0-15"

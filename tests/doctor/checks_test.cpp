@@ -128,7 +128,7 @@ TEST(Doctor, PlugInMissingUnusedAndUnloadable) {
   FrontierJob sockets;
   set_on_all(sockets, "NCCL_NET", "Socket");
   expect_one(sockets, "plug-in", "NCCL_NET=Socket on several nodes", "NCCL_NET=OFI");
-  set_on_all(sockets, "SLURM_JOB_NUM_NODES", "1");
+  set_on_all(sockets, "SLURM_STEP_NUM_NODES", "1");  // of the two nodes of the job
   EXPECT_THAT(sockets.diagnose().findings, SizeIs(0));
   FrontierJob broken;
   broken[0].view.load_error = [](const std::filesystem::path& library) { return library.string() + ": no libfabric"; };

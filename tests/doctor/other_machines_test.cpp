@@ -120,6 +120,12 @@ TEST(DoctorElsewhere, NodesWithGpusOfNvidia) {
        {"pairs", "rendezvous", "cache monitor", "code object", "memory", "caches", "node disk"}) {
     EXPECT_THAT(left_out, testing::Contains(check));
   }
+  NvidiaNode bound;  // by a step of Slurm without --cpus-per-task, which has no other cores
+  bound.ranks[0].set_cores("3");
+  bound.ranks[0].view.job_cores = cores_of_list("3,19");
+  ASSERT_THAT(bound.findings(), SizeIs(1));
+  EXPECT_THAT(bound.findings()[0].found, HasSubstr("rank 0 on desk: one core, 3, of 32 on the node for 2 ranks"));
+  EXPECT_THAT(bound.findings()[0].fix, HasSubstr("srun -c 16 "));
   NvidiaNode far;
   far.ranks[0].view.gpus = far.ranks[1].view.gpus;
   far.ranks[1].view.gpus = std::vector<std::string>{"0000:1b:00.0"};

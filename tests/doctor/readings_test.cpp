@@ -28,7 +28,7 @@ TEST(Readings, GpusThatAProcessCanUse) {
   environment["CUDA_VISIBLE_DEVICES"] = "1";
   EXPECT_THAT(used(), ElementsAre("0000:c1:00.0"));
   environment.erase("CUDA_VISIBLE_DEVICES");
-  environment["ROCR_VISIBLE_DEVICES"] = "GPU-abc5,8,1";
+  environment["ROCR_VISIBLE_DEVICES"] = "GPU-000000000000abc5,8,1";
   EXPECT_THAT(used(), ElementsAre("0000:d6:00.0"));
   environment.erase("ROCR_VISIBLE_DEVICES");
   EXPECT_EQ(used().size(), 8U);
@@ -38,6 +38,7 @@ TEST(Readings, GpusThatAProcessCanUse) {
   }
   EXPECT_THAT(used(), ElementsAre("0000:de:00.0"));
   EXPECT_EQ(node.read(0).gpus.size(), 8U);
+  EXPECT_THAT(read_node(node.view, {.uses_gpus = false}).gpus, SizeIs(0));
   node.remove("/sys/class/kfd");
   EXPECT_FALSE(node.read(0).knows_used_gpus);
 }
