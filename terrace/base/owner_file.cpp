@@ -12,12 +12,12 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/base/process_identity.h"
 #include "terrace/base/temporary_name.h"
 
 namespace terrace {
@@ -31,46 +31,6 @@ constexpr double dead_after_seconds = 180;  // without a heartbeat, by the file 
 std::string text_of(const fs::path& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Identifies the boot and the process-id namespace in which a process id is unique.
-std::string kernel() {
-  std::string boot = text_of("/proc/sys/kernel/random/boot_id");
-  while (!boot.empty() && boot.back() == '\n') boot.pop_back();
-  char name[64] = {};
-  const ssize_t length = ::readlink("/proc/self/ns/pid", name, sizeof name);
-  return boot + (length > 0 ? std::string(name, static_cast<size_t>(length)) : "");
-}
-
-// The start time of the process, which distinguishes it from a later process with the same id; empty where there is
-// none, or it has ended and its parent has not yet asked how.
-std::string start_of(int64_t process_id) {
-  const std::string text = text_of(fmt::format("/proc/{}/stat", process_id));
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return "";
-  std::istringstream words(text.substr(name_end + 1));
-  std::string word;
-  for (int i = 3; i <= 22 && words >> word; ++i) {
-    const bool is_state = i == 3;
-    if (is_state && (word == "Z" || word == "X")) return "";
-  }
-  return word;
-}
-
-std::string owner_text_of_this_process() {
-  return fmt::format("{} {} {} {}\n", host_name(), ::getpid(), start_of(::getpid()), kernel());
-}
-
-struct Holder {
-  std::string host, start, kernel;
-  int64_t process_id = 0;
-};
-
-std::optional<Holder> holder_in(const std::string& text) {
-  std::istringstream words(text);
-  Holder holder;
-  if (words >> holder.host >> holder.process_id >> holder.start >> holder.kernel) return holder;
-  return std::nullopt;
 }
 
 std::optional<time_t> modification_time(const fs::path& path) {
@@ -95,13 +55,10 @@ std::string death_by_heartbeat(const fs::path& path) {
   return seconds > dead_after_seconds ? fmt::format("has shown no heartbeat for {:.0f} s", seconds) : "";
 }
 
-bool is_of_this_host(const std::optional<Holder>& holder) { return holder && holder->kernel == kernel(); }
-bool has_ended(const Holder& holder) { return start_of(holder.process_id) != holder.start; }
-
 // Why the holder of a lock is considered dead; empty where it is alive. A process of this host keeps its lock while it
 // exists, also while it is suspended.
-std::string reason_to_take_over(const fs::path& path, const std::optional<Holder>& holder) {
-  if (is_of_this_host(holder)) return has_ended(*holder) ? "has died" : "";
+std::string reason_to_take_over(const fs::path& path, const std::optional<ProcessIdentity>& holder) {
+  if (holder && holder->is_of_this_host()) return holder->death();
   return death_by_heartbeat(path);
 }
 
@@ -109,13 +66,13 @@ std::string reason_to_take_over(const fs::path& path, const std::optional<Holder
 
 std::string death_of_owner(const fs::path& path) {
   if (!fs::exists(path)) return "has left";
-  const std::optional<Holder> holder = holder_in(text_of(path));
-  if (is_of_this_host(holder) && has_ended(*holder)) return "has died";
+  const std::optional<ProcessIdentity> holder = parse_process_identity(text_of(path));
+  if (holder && !holder->death().empty()) return holder->death();
   return death_by_heartbeat(path);
 }
 
 OwnerFile::OwnerFile(fs::path path, const std::string& held_message)
-    : path_(std::move(path)), own_(owner_text_of_this_process()) {
+    : path_(std::move(path)), own_(identity_of_this_process().text() + "\n") {
   if (!create()) {
     take_over_from_dead_holder(held_message);
     if (!create()) throw UserError(held_message);
@@ -153,7 +110,7 @@ bool OwnerFile::create() const {
 void OwnerFile::take_over_from_dead_holder(const std::string& held_message) const {
   if (!fs::exists(path_)) return;  // its holder has just released the lock
   const std::string text = text_of(path_);
-  const std::optional<Holder> holder = holder_in(text);
+  const std::optional<ProcessIdentity> holder = parse_process_identity(text);
   const std::string reason = reason_to_take_over(path_, holder);
   const std::string who =
       holder ? fmt::format("process {} on {}", holder->process_id, holder->host) : "an unknown process";
