@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,6 +21,7 @@
 #include "terrace/base/log.h"
 #include "terrace/observe/csv_file.h"
 #include "terrace/observe/event_file.h"
+#include "terrace/observe/last_metrics.h"
 #include "terrace/observe/metric_keys.h"
 
 namespace terrace::observe {
@@ -264,11 +266,13 @@ void MetricsWriter::sync() {
   if (csv_) csv_->sync();
 }
 
-RunMetrics read_metrics(const std::filesystem::path& folder) {
+namespace {
+
+RunMetrics metrics_in(const std::string& lines_of_file) {
   RunMetrics metrics;
   std::vector<Json> lines;
   std::optional<MetricNames> names;
-  for_each_line(read_text(folder / metrics_name), [&](std::string_view text) {
+  for_each_line(lines_of_file, [&](std::string_view text) {
     const Json& line = lines.emplace_back(parse_line(text));
     if (!names) names = names_of(line);
   });
@@ -281,6 +285,23 @@ RunMetrics read_metrics(const std::filesystem::path& folder) {
     }
   }
   return metrics;
+}
+
+}  // namespace
+
+RunMetrics read_metrics(const std::filesystem::path& folder) { return metrics_in(read_text(folder / metrics_name)); }
+
+RunMetrics read_last_metrics(const std::filesystem::path& folder, int64_t most_bytes) {
+  std::ifstream file(folder / metrics_name, std::ios::binary | std::ios::ate);
+  if (!file) return {};
+  const auto size = static_cast<int64_t>(file.tellg()), begin = std::max<int64_t>(0, size - most_bytes);
+  std::string text(static_cast<size_t>(size - begin), '\0');
+  file.seekg(begin);
+  file.read(text.data(), std::ssize(text));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(0, file.gcount())));
+  // The first line is cut unless the text begins at the file's beginning.
+  if (begin > 0) text.erase(0, std::min(text.size(), text.find('\n')));
+  return metrics_in(text);
 }
 
 LossHistory losses_of(const RunMetrics& metrics) {

@@ -20,6 +20,7 @@
 #include "terrace/config/family.h"
 #include "terrace/machine/machine.h"
 #include "terrace/nn/precision.h"
+#include "terrace/observe/run_process.h"
 #include "terrace/plan/memory_need.h"
 #include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
@@ -152,19 +153,43 @@ struct StartChecks {
     const int64_t steps_done = resumed == nullptr ? 0 : resumed->step();
     check_profile(config, options.profile_steps, steps_done);
     check_stop_after(config, options.stop_after, steps_done);
+    run_folder = folder;
+    trainer = observe::this_run_process(ranks);
+    trainer.step = steps_done;
+    observe::write_run_process(run_folder, trainer);
   }
 
+  // Trains, and keeps in the run's folder how that ended.
+  template <typename Train>
+  RunResult recorded(Train&& train) {
+    const auto ended = [&](observe::ProcessState state, const std::string& reason) {
+      trainer.state = state;
+      trainer.reason = reason;
+      observe::write_run_process(run_folder, trainer);
+    };
+    try {
+      RunResult result = train();
+      trainer.step = result.step;
+      ended(result.finished ? observe::ProcessState::finished : observe::ProcessState::stopped, result.stop_reason);
+      return result;
+    } catch (const std::exception& error) {
+      ended(observe::ProcessState::failed, error.what());
+      throw;
+    }
+  }
+
+  fs::path run_folder;
+  observe::RunProcess trainer;
   plan::MemoryNeed need, largest;
   std::optional<FileLock> lock;
   std::unique_ptr<checkpoint::Reader> resumed;
 };
 
-RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
-  const at::Device device = choose_device(config.train.device);
-  const StartChecks checks(config, options, options.ranks, options.ranks, device);
-  const RunInputs inputs{.config = config, .options = options, .resumed = checks.resumed.get()};
+RunResult run_threads(const RunInputs& inputs, const StartChecks& checks, const at::Device& device) {
+  const config::Config& config = inputs.config;
+  const int64_t ranks = inputs.options.ranks;
   profile::RankThreads threads;
-  const Peak peak = choose_peak(inputs, threads_of_rank(inputs, options.ranks), device);
+  const Peak peak = choose_peak(inputs, threads_of_rank(inputs, ranks), device);
   const Start start{.inputs = inputs,
                     .need = checks.need,
                     .largest = checks.largest,
@@ -176,7 +201,7 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
   // A thread that ended with the Refusal would make all ranks write their last calls, which nobody needs then.
   std::mutex mutex;
   std::optional<Refusal> refusal;
-  comm::run_threads(options.ranks, world_options(config), [&](comm::World& own) {
+  comm::run_threads(ranks, world_options(config), [&](comm::World& own) {
     threads.add(own.rank());
     try {
       RunResult of_rank = run_rank(start, device, own);
@@ -190,6 +215,13 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
   return result;
 }
 
+RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
+  const at::Device device = choose_device(config.train.device);
+  StartChecks checks(config, options, options.ranks, options.ranks, device);
+  const RunInputs inputs{.config = config, .options = options, .resumed = checks.resumed.get()};
+  return checks.recorded([&] { return run_threads(inputs, checks, device); });
+}
+
 RunResult run_as_process(const config::Config& config, const RunOptions& options, comm::World& world) {
   const auto all = world.connect(mesh::all_ranks("control", world.size()));
   check_same(*all, start_facts(config, options));
@@ -201,22 +233,25 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
     checks.emplace(config, options, world.size(), world.ranks_per_node(), device);
     return checks->resumed ? checks->resumed->path().string() : "";
   });
-  check_shared_folder(*all, config.checkpoint.folder);
-  std::unique_ptr<checkpoint::Reader> own;
-  if (checkpoint.empty()) {
-    check_same(*all, initial_weights_facts(config));
-  } else {
-    own = open_chosen(world, *all, checkpoint, options);
-  }
-  const RunInputs inputs{.config = config, .options = options, .resumed = first ? checks->resumed.get() : own.get()};
-  const int64_t threads = threads_of_rank(inputs, world.size(), &world);
-  const Peak peak = choose_peak(inputs, threads, device, *all);
-  const Start start{.inputs = inputs,
-                    .need = first ? checks->need : plan::MemoryNeed{},
-                    .largest = first ? checks->largest : plan::MemoryNeed{},
-                    .peak = peak,
-                    .kernels = choose_kernels(inputs, device, *all)};
-  return run_rank(start, device, world);
+  const auto train = [&] {
+    check_shared_folder(*all, config.checkpoint.folder);
+    std::unique_ptr<checkpoint::Reader> own;
+    if (checkpoint.empty()) {
+      check_same(*all, initial_weights_facts(config));
+    } else {
+      own = open_chosen(world, *all, checkpoint, options);
+    }
+    const RunInputs inputs{.config = config, .options = options, .resumed = first ? checks->resumed.get() : own.get()};
+    const int64_t threads = threads_of_rank(inputs, world.size(), &world);
+    const Peak peak = choose_peak(inputs, threads, device, *all);
+    const Start start{.inputs = inputs,
+                      .need = first ? checks->need : plan::MemoryNeed{},
+                      .largest = first ? checks->largest : plan::MemoryNeed{},
+                      .peak = peak,
+                      .kernels = choose_kernels(inputs, device, *all)};
+    return run_rank(start, device, world);
+  };
+  return first ? checks->recorded(train) : train();
 }
 
 }  // namespace

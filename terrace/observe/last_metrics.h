@@ -1,0 +1,15 @@
+// Reads the end of a run's metrics, for those who ask often how far a run is.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "terrace/observe/metrics.h"
+
+namespace terrace::observe {
+
+// As read_metrics(), but only of the last lines of the file, at most `most_bytes` together. Nothing where there is no
+// file.
+RunMetrics read_last_metrics(const std::filesystem::path& folder, int64_t most_bytes = 65'536);
+
+}  // namespace terrace::observe
