@@ -10,6 +10,7 @@
 #include "terrace/config/section_keys.h"
 #include "terrace/config/table_reader.h"
 #include "terrace/config/table_writer.h"
+#include "terrace/machine/launch_keys.h"
 
 template <>
 struct terrace::config::Names<terrace::machine::Exchange> {
@@ -161,6 +162,7 @@ void machine_keys(Table& table) {
       return fmt::format("is less than that of one node, {}", storage_bandwidth.text(bandwidth.node_bandwidth));
     });
   });
+  table.optional_table("launch", &Machine::launch, [](auto& launch) { launch_keys(launch); });
 }
 
 constexpr auto keys = [](auto& table) { machine_keys(table); };

@@ -80,6 +80,24 @@ struct Storage {
   bool operator==(const Storage&) const = default;
 };
 
+// How jobs are started on the machine under Slurm, for terrace launch. Options and values stand in a job's script as
+// they are; the shell there replaces variables such as $USER.
+struct Launch {
+  std::string partition, account;  // of sbatch; "": the site's default
+  bool needs_account = false;      // jobs without an account are refused by the site
+  double longest_seconds = 0;      // of a job; 0: not stated
+  int64_t cores_per_rank = 0;      // 0: not asked for
+  std::string mpi = "pmix";        // of srun's --mpi; "": the site's default
+  std::vector<std::string> sbatch_options = {}, srun_options = {}, modules = {};
+  // Entries such as "OMP_NUM_THREADS=7": of all processes, of those of jobs of one node besides, and those that are set
+  // in each rank, where SLURM_LOCALID is known.
+  std::vector<std::string> environment = {}, one_node_environment = {}, rank_environment = {};
+  std::string node_disk = {};  // a folder on a disk of each node, for staging checkpoints; "": none
+  double node_disk_bytes = 0;  // that a job may fill there
+
+  bool operator==(const Launch&) const = default;
+};
+
 struct Machine {
   std::string name;
   std::string about;  // one sentence
@@ -87,7 +105,8 @@ struct Machine {
   std::vector<Tier> tiers;  // from the innermost to the outermost, which has all devices
   Storage storage;
   double node_failure_hours = 0;  // mean time between failures of one node; 0: not stated
-  std::string file = {};          // that the description was read from; takes no part in the comparison; "": none
+  Launch launch = {};
+  std::string file = {};  // that the description was read from; takes no part in the comparison; "": none
 
   int64_t devices() const { return tiers.empty() ? 1 : tiers.back().devices; }
   // Devices in a unit of the tier with this name; 1 if there is none.
@@ -96,7 +115,7 @@ struct Machine {
   const std::string& source() const { return file.empty() ? name : file; }
   bool operator==(const Machine& other) const {
     return name == other.name && about == other.about && device == other.device && tiers == other.tiers &&
-           storage == other.storage && node_failure_hours == other.node_failure_hours;
+           storage == other.storage && node_failure_hours == other.node_failure_hours && launch == other.launch;
   }
 };
 
