@@ -26,6 +26,8 @@ void add_simulate_command(CLI::App& app);
 void add_search_command(CLI::App& app);
 void add_explain_command(CLI::App& app);
 void add_ensemble_command(CLI::App& app);
+void add_launch_command(CLI::App& app);
+void add_status_command(CLI::App& app);
 void add_completion_command(CLI::App& app);
 void add_man_command(CLI::App& app);
 

@@ -9,8 +9,11 @@
 
 namespace terrace::cli {
 
-const std::vector<Example>& examples() {
-  static const std::vector<Example> list = {
+namespace {
+
+// Those of commands that make data and models, and use them.
+std::vector<Example> examples_of_models() {
+  return {
       {"data prepare",
        "terrace data prepare docs --output data/corpus --train-tokenizer data/tokenizer.model --vocabulary 600",
        "Train a tokenizer on a folder of text and encode it"},
@@ -46,6 +49,12 @@ const std::vector<Example>& examples() {
       {"import", "terrace import exported/tiny --output imported/tiny", "Import the exported model"},
       {"generate", "terrace generate imported/tiny --prompt \"The model\" --max-tokens 20",
        "Generate with the imported model"},
+  };
+}
+
+// Those of commands that predict, compare, search, launch and follow runs.
+std::vector<Example> examples_about_runs() {
+  return {
       {"report", "terrace report runs/tiny", "Draw the run on the page runs/tiny/report.html"},
       {"report", "terrace report runs/tiny --text", "Draw the loss curve in the terminal and show the figures"},
       {"report", "terrace report runs/tiny --text --files", "List the run's files and their sizes too"},
@@ -81,12 +90,30 @@ const std::vector<Example>& examples() {
        "Train three models that differ in their seeds, side by side"},
       {"ensemble", "terrace ensemble configs/tiny.toml --seeds 3 --output runs/three --set train.steps=20 --json",
        "Do nothing where the members are done, and print their states as JSON"},
+      {"launch",
+       "terrace launch configs/frontier-22b.toml --nodes 2 --machine lumi --set layout.pipeline=8 --set "
+       "layout.sharding=zero1",
+       "Print the script that trains on two nodes of LUMI"},
+      {"launch", "terrace launch configs/tiny.toml --nodes 1 --machine laptop --with mpirun --set train.micro_batch=4",
+       "Print the command of mpirun for a machine without Slurm"},
+      {"status", "terrace status runs/tiny", "Show how far a run is and whether it lives"},
+      {"status", "terrace status runs/tiny runs/profile --json", "Print the states of two runs as JSON"},
       {"calibrate", "terrace calibrate --ranks 2 --quick --output machine.toml",
        "Measure this machine for predictions of runs with two ranks"},
       {"doctor", "terrace doctor", "Check this machine before a run"},
       {"completion", "source <(terrace completion bash)", "Complete commands in this bash"},
       {"man", "terrace man > terrace.1", "Write the manual page"},
   };
+}
+
+}  // namespace
+
+const std::vector<Example>& examples() {
+  static const std::vector<Example> list = [] {
+    std::vector<Example> all = examples_of_models();
+    std::ranges::move(examples_about_runs(), std::back_inserter(all));
+    return all;
+  }();
   return list;
 }
 

@@ -53,6 +53,8 @@ int run(int argc, char** argv) {
   terrace::cli::add_explain_command(app);
   terrace::cli::add_ensemble_command(app);
   terrace::cli::add_calibrate_command(app);
+  terrace::cli::add_launch_command(app);
+  terrace::cli::add_status_command(app);
   terrace::cli::add_doctor_command(app);
   terrace::cli::add_completion_command(app);
   terrace::cli::add_man_command(app);

@@ -1,0 +1,156 @@
+// terrace launch CONFIG: prints or submits the script that trains on a machine with Slurm, or the command of mpirun.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/build_kind.h"
+#include "cli/commands.h"
+#include "cli/json_errors.h"
+#include "cli/ranges.h"
+#include "terrace/base/error.h"
+#include "terrace/base/log.h"
+#include "terrace/base/shell_word.h"
+#include "terrace/launch/job.h"
+#include "terrace/launch/job_script.h"
+#include "terrace/launch/job_time.h"
+#include "terrace/launch/submit.h"
+#include "terrace/machine/machine.h"
+#include "terrace/models/planned_families.h"
+
+namespace terrace::cli {
+namespace {
+
+struct LaunchArguments {
+  std::string config, machine, time, account, partition, program, with = "slurm";
+  std::vector<std::string> overrides;
+  int64_t nodes = 1, signal_before = 0;
+  bool submit = false, until_done = false, json = false;
+};
+
+double time_of(const std::string& text) {
+  const std::optional<double> seconds = launch::parse_job_time(text);
+  if (seconds) return *seconds;
+  throw UserError::of(
+      "--time \"{}\" is no length of time; write 12:00:00 (hours, minutes, seconds), 2-00:00:00 (two "
+      "days), 90 (minutes) or 1h30m",
+      text);
+}
+
+std::string program_of(const LaunchArguments& arguments) {
+  if (!arguments.program.empty()) return arguments.program;
+  if (build_kind().missing_commands.empty()) return std::filesystem::read_symlink("/proc/self/exe");
+  throw UserError("this build trains nothing; name the program that trains there with --program PATH");
+}
+
+// The command again, for the script; without --submit, so that it prints this script.
+std::string command_of(const LaunchArguments& arguments) {
+  std::string command = fmt::format("terrace launch {} --nodes {} --machine {}", shell_word(arguments.config),
+                                    arguments.nodes, shell_word(arguments.machine));
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) command += fmt::format(" {} {}", option, shell_word(value));
+  };
+  add("--time", arguments.time);
+  if (arguments.signal_before > 0) add("--signal-before", std::to_string(arguments.signal_before));
+  add("--account", arguments.account);
+  add("--partition", arguments.partition);
+  for (const std::string& text : arguments.overrides) add("--set", text);
+  if (arguments.until_done) command += " --until-done";
+  std::ranges::replace(command, '\n', ' ');
+  return command;
+}
+
+launch::Job job_of(const LaunchArguments& arguments) {
+  launch::JobRequest request{.config_file = arguments.config,
+                             .overrides = arguments.overrides,
+                             .config = config::load(arguments.config, models::planned_families(), arguments.overrides),
+                             .machine = machine::load(arguments.machine),
+                             .nodes = arguments.nodes,
+                             .time_seconds = arguments.time.empty() ? 0 : time_of(arguments.time),
+                             .signal_seconds = static_cast<double>(arguments.signal_before),
+                             .with_slurm = arguments.with == "slurm",
+                             .until_done = arguments.until_done,
+                             .program = program_of(arguments),
+                             .working_folder = std::filesystem::current_path()};
+  if (!request.config.idle.empty()) {
+    log_warning("keys without effect in this run:\n  {}", fmt::join(request.config.idle, "\n  "));
+  }
+  machine::Launch& site = request.machine.launch;
+  if (!arguments.account.empty()) site.account = arguments.account;
+  if (!arguments.partition.empty()) site.partition = arguments.partition;
+  return launch::make_job(std::move(request));
+}
+
+void run_launch(const LaunchArguments& arguments) {
+  const bool mpirun = arguments.with == "mpirun";
+  if (mpirun && (arguments.submit || arguments.until_done)) {
+    throw UserError::of("{} needs Slurm; leave it out, or leave out --with mpirun",
+                        arguments.submit ? "--submit" : "--until-done");
+  }
+  if (mpirun && (!arguments.time.empty() || arguments.signal_before > 0)) {
+    throw UserError::of("{} is for a job of Slurm; with mpirun use --set train.time_limit=\"1h30m\"",
+                        arguments.time.empty() ? "--signal-before" : "--time");
+  }
+  const launch::Job job = job_of(arguments);
+  log_info("{}", launch::summary_of(job));
+  const std::string script = mpirun ? launch::mpirun_command(job) : launch::slurm_script(job, command_of(arguments));
+  std::string number;
+  if (arguments.submit) number = launch::submit(job, script);
+  if (arguments.json) {
+    Json json = launch::json_of(job);
+    json[mpirun ? "command" : "script"] = script;
+    json["job"] = number.empty() ? Json() : Json(number);
+    fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  } else if (arguments.submit) {
+    fmt::print("job {}: see terrace status {}\n", number, shell_word(job.run_folder().string()));
+  } else {
+    fmt::print("{}", script);
+  }
+}
+
+}  // namespace
+
+void add_launch_command(CLI::App& app) {
+  auto arguments = std::make_shared<LaunchArguments>();
+  CLI::App* command =
+      app.add_subcommand("launch", "Print or submit the job that trains a configuration on a machine with Slurm");
+  command->add_option("config", arguments->config, "Configuration file of the run")->required();
+  command->add_option("--nodes", arguments->nodes, "Nodes, with a rank on each device")->required()->check(positive());
+  command
+      ->add_option("--machine", arguments->machine,
+                   "A description of the machine: a built-in name, or a TOML file, whose [launch] says how jobs are "
+                   "started there (docs/machines.md)")
+      ->required();
+  command->add_option("--time", arguments->time,
+                      "Time limit, 12:00:00 or 1h30m; default: what the run is predicted to need, at most what the "
+                      "machine allows");
+  command->add_option("--set", arguments->overrides, "Replace one key: section.key=value; may be given again")
+      ->allow_extra_args(false);
+  command->add_option("--with", arguments->with, "slurm: a script for sbatch; mpirun: a command, without Slurm")
+      ->check(CLI::IsMember({"slurm", "mpirun"}))
+      ->capture_default_str();
+  command->add_flag("--submit", arguments->submit, "Submit the script with sbatch instead of printing it");
+  command->add_flag("--until-done", arguments->until_done,
+                    "The job goes back into the queue and continues until train.steps are made");
+  command->add_option("--account", arguments->account, "Account of the job, instead of the machine's");
+  command->add_option("--partition", arguments->partition, "Partition of the job, instead of the machine's");
+  command
+      ->add_option("--signal-before", arguments->signal_before,
+                   "Seconds before the time limit at which the run is asked to save and stop; default: twice the "
+                   "predicted step and save and a minute")
+      ->check(positive());
+  command->add_option("--program", arguments->program, "The terrace that trains; default: this one");
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer(
+      "The configuration and the memory are checked as by plan, with its exit codes: 3 if the run does not fit.\n"
+      "The script trains with --resume auto, so that submitting it again continues the run.");
+  command->callback([arguments] { with_json_errors(arguments->json, [&] { run_launch(*arguments); }); });
+}
+
+}  // namespace terrace::cli

@@ -1,0 +1,152 @@
+// Puts a script together from its parts.
+#include "terrace/launch/job_script.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string_view>
+#include <vector>
+
+#include "terrace/base/shell_word.h"
+#include "terrace/launch/job_record.h"
+#include "terrace/launch/job_time.h"
+
+namespace terrace::launch {
+namespace {
+
+std::vector<std::string> environment_of(const Job& job) {
+  std::vector<std::string> values = job.request.machine.launch.environment;
+  if (job.request.nodes == 1) {
+    const std::vector<std::string>& more = job.request.machine.launch.one_node_environment;
+    values.insert(values.end(), more.begin(), more.end());
+  }
+  return values;
+}
+
+// NAME="VALUE", in which the shell replaces variables.
+std::string quoted_value(const std::string& name_and_value) {
+  const size_t equals = name_and_value.find('=');
+  return fmt::format("{}=\"{}\"", name_and_value.substr(0, equals), name_and_value.substr(equals + 1));
+}
+
+std::string training_command(const Job& job) {
+  std::string command =
+      fmt::format("{} train {}", shell_word(job.request.program), shell_word(job.request.config_file));
+  for (const std::string& text : job.request.overrides) command += " --set " + shell_word(text);
+  if (job.stages) command += fmt::format(" --set \"checkpoint.staging={}\"", job.request.machine.launch.node_disk);
+  return command + " --resume auto";
+}
+
+std::string directives(const Job& job) {
+  const machine::Launch& launch = job.request.machine.launch;
+  std::vector<std::string> options = {
+      "--job-name=" + job.name(),
+      fmt::format("--nodes={}", job.request.nodes),
+      fmt::format("--ntasks-per-node={}", job.ranks_per_node),
+  };
+  if (launch.cores_per_rank > 0) options.push_back(fmt::format("--cpus-per-task={}", launch.cores_per_rank));
+  options.push_back("--time=" + job_time_text(job.time_seconds));
+  options.push_back(fmt::format("--signal=USR1@{:.0f}", job.signal_seconds));
+  options.emplace_back("--requeue");
+  options.emplace_back("--open-mode=append");
+  options.push_back("--chdir=" + job.request.working_folder.string());
+  options.emplace_back("--output=%x-%j.log");
+  if (!launch.partition.empty()) options.push_back("--partition=" + launch.partition);
+  if (!launch.account.empty()) options.push_back("--account=" + launch.account);
+  options.insert(options.end(), launch.sbatch_options.begin(), launch.sbatch_options.end());
+  return fmt::format("#SBATCH {}\n", fmt::join(options, "\n#SBATCH "));
+}
+
+std::string preparation(const Job& job) {
+  const machine::Launch& launch = job.request.machine.launch;
+  const JobRecord record{.job = "%j", .log = job.log_file("%j").string(), .steps = job.request.config.train.steps};
+  std::string text = fmt::format(
+      "run={}\nrecord={}\nsay() {{ echo \"terrace launch: $*\"; }}\nmkdir -p \"$run\" || exit 2\n"
+      "printf '%s\\n' \"${{record//%j/$SLURM_JOB_ID}}\" > \"$run/.{}.new\" && mv \"$run/.{}.new\" \"$run/{}\"\n",
+      shell_word(job.run_folder().string()), shell_word(text_of(record)), job_record_name, job_record_name,
+      job_record_name);
+  if (!launch.modules.empty()) {
+    text += fmt::format("module load {0} || {{ say \"a module of [launch] could not be loaded: {0}\"; exit 2; }}\n",
+                        fmt::join(launch.modules, " "));
+  }
+  for (const std::string& value : environment_of(job)) text += "export " + quoted_value(value) + "\n";
+  return text;
+}
+
+std::string srun(const Job& job) {
+  const machine::Launch& launch = job.request.machine.launch;
+  std::string text = "srun";
+  if (!launch.mpi.empty()) text += " --mpi=" + launch.mpi;
+  text += fmt::format(" --nodes={} --ntasks={} --ntasks-per-node={}", job.request.nodes, job.ranks, job.ranks_per_node);
+  // Slurm 22.05 and later does not take it from sbatch.
+  if (launch.cores_per_rank > 0) text += fmt::format(" --cpus-per-task={}", launch.cores_per_rank);
+  for (const std::string& option : launch.srun_options) text += " " + option;
+  if (!launch.rank_environment.empty()) {
+    std::string values;
+    for (const std::string& value : launch.rank_environment) values += "export " + quoted_value(value) + "; ";
+    text += fmt::format(" \\\n  bash -c '{}exec \"$@\"' rank", values);
+  }
+  return text + " \\\n  " + training_command(job) + "\n";
+}
+
+// The step of the newest complete checkpoint.
+constexpr std::string_view newest_step = R"(newest_step() {
+  local newest=0 marker step
+  for marker in "$run"/step_*/COMPLETE; do
+    [ -e "$marker" ] || continue
+    step=${marker%/COMPLETE}
+    step=$((10#${step##*/step_}))
+    if [ "$step" -gt "$newest" ]; then newest=$step; fi
+  done
+  echo "$newest"
+}
+)";
+
+constexpr std::string_view end_of_link = R"(code=$?
+after=$(newest_step)
+
+if [ "$code" -eq 0 ]; then
+  say "the run has made all its steps"
+  exit 0
+fi
+if [ "$code" -ne 4 ] && [ "$code" -ne 5 ] && [ "$code" -lt 128 ]; then
+  say "training ended with exit code $code, which another job would not change: not requeued"
+  exit "$code"
+fi
+if [ "$after" -le "$before" ]; then
+  say "no progress: the newest checkpoint was of step $before when this job began and is of step $after now (exit code $code): not requeued"
+  exit "$code"
+fi
+say "step $before to step $after, exit code $code: back into the queue"
+scontrol requeue "$SLURM_JOB_ID" || say "it could not be requeued; submit the script again to continue"
+exit "$code"
+)";
+
+constexpr std::string_view end_of_job = R"(code=$?
+case "$code" in
+  0) say "the run has made all its steps" ;;
+  4) say "the run was stopped and saved; submit the script again to continue" ;;
+  *) say "training ended with exit code $code" ;;
+esac
+exit "$code"
+)";
+
+}  // namespace
+
+std::string slurm_script(const Job& job, const std::string& command) {
+  const bool chain = job.request.until_done;
+  std::string text = fmt::format("#!/bin/bash\n# {}\n", command);
+  text += directives(job) + "\n" + preparation(job) + "\n";
+  if (chain) text += fmt::format("{}\nbefore=$(newest_step)\n", newest_step);
+  return text + srun(job) + std::string(chain ? end_of_link : end_of_job);
+}
+
+std::string mpirun_command(const Job& job) {
+  const machine::Launch& launch = job.request.machine.launch;
+  std::string text = fmt::format("mpirun -n {} --map-by ppr:{}:node", job.ranks, job.ranks_per_node);
+  if (launch.cores_per_rank > 0) text += fmt::format(":PE={}", launch.cores_per_rank);
+  for (const std::string& value : environment_of(job)) text += " -x " + quoted_value(value);
+  return text + " " + training_command(job) + "\n";
+}
+
+}  // namespace terrace::launch

@@ -1,0 +1,230 @@
+// Tests the scripts and commands for the built-in machines in parts, and the numbers on which they are based.
+#include "terrace/launch/job_script.h"
+
+#include <gtest/gtest.h>
+
+#include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/base/shell_word.h"
+#include "terrace/launch/slurm.h"
+#include "terrace/models/planned_families.h"
+#include "tests/paths.h"
+#include "tests/scratch_folder.h"
+
+namespace terrace::launch {
+namespace {
+
+const std::vector<std::string> layout = {"layout.pipeline=8", "layout.sharding=zero1"};
+
+// The 22B model on two nodes of eight devices.
+JobRequest request_for(const std::string& machine, const std::vector<std::string>& settings = layout) {
+  const std::filesystem::path file = tests::source_dir() / "configs/frontier-22b.toml";
+  return {.config_file = "configs/frontier-22b.toml",
+          .overrides = settings,
+          .config = config::load(file, models::planned_families(), settings),
+          .machine = machine::load(machine),
+          .nodes = 2,
+          .time_seconds = 7200,
+          .program = "/opt/terrace/bin/terrace",
+          .working_folder = "/lustre/project"};
+}
+
+std::string script_of(const JobRequest& request) { return slurm_script(make_job(request), "terrace launch .."); }
+
+void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
+  size_t at = 0;
+  for (const std::string& part : parts) {
+    const size_t found = text.find(part, at);
+    EXPECT_NE(found, std::string::npos) << "missing, or not behind the parts before it: " << part << "\n" << text;
+    if (found != std::string::npos) at = found;
+  }
+}
+
+void expect_valid_bash(const std::string& script) {
+  const ScratchFolder folder;
+  write_text_atomically(folder / "job.sh", script);
+  const CommandOutput checked = output_of("bash -n " + shell_word((folder / "job.sh").string()));
+  EXPECT_EQ(checked.code, 0) << checked.output << script;
+}
+
+std::string refusal_of(const JobRequest& request) {
+  try {
+    make_job(request);
+    return "";
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+
+TEST(JobScript, ForFrontierBindsEachRankToItsClosestDie) {
+  JobRequest request = request_for("frontier");
+  request.machine.launch.account = "ABC123";
+  const std::string script = script_of(request);
+  expect_valid_bash(script);
+  expect_parts(script, {"#!/bin/bash\n# terrace launch ..\n",
+                        "#SBATCH --job-name=terrace-frontier-22b\n",
+                        "#SBATCH --nodes=2\n",
+                        "#SBATCH --ntasks-per-node=8\n",
+                        "#SBATCH --cpus-per-task=7\n",
+                        "#SBATCH --time=02:00:00\n",
+                        "#SBATCH --signal=USR1@",
+                        "#SBATCH --requeue\n",
+                        "#SBATCH --open-mode=append\n",
+                        "#SBATCH --chdir=/lustre/project\n",
+                        "#SBATCH --output=%x-%j.log\n",
+                        "#SBATCH --partition=batch\n",
+                        "#SBATCH --account=ABC123\n",
+                        "#SBATCH --core-spec=8\n",
+                        "#SBATCH --constraint=nvme\n",
+                        "#SBATCH --network=disable_rdzv_get\n",
+                        "run=/lustre/project/runs/frontier-22b\n",
+                        "module load PrgEnv-gnu/8.7.0",
+                        "export NCCL_NET=\"OFI\"\n",
+                        "export FI_CXI_RDZV_PROTO=\"alt_read\"\n",
+                        "export MIOPEN_USER_DB_PATH=\"/tmp/terrace-miopen-$SLURM_JOB_ID\"\n",
+                        "srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 "
+                        "--gpu-bind=closest \\\n",
+                        "/opt/terrace/bin/terrace train configs/frontier-22b.toml --set layout.pipeline=8 --set "
+                        "layout.sharding=zero1 --set \"checkpoint.staging=/mnt/bb/$USER\" --resume auto\n"});
+  EXPECT_EQ(script.find("Socket"), std::string::npos);
+}
+
+TEST(JobScript, ForOneNodeOfFrontierUsesNoNetwork) {
+  JobRequest request = request_for("frontier", {"layout.sharding=zero3", "model.layers=8"});
+  request.nodes = 1;
+  expect_parts(script_of(request), {"export NCCL_NET=\"OFI\"\n", "export NCCL_NET=\"Socket\"\n"});
+}
+
+TEST(JobScript, ForLumiBindsByMasksAndGivesEachRankTheDieOfItsNumber) {
+  const std::string script = script_of(request_for("lumi"));
+  expect_valid_bash(script);
+  expect_parts(script, {"#SBATCH --partition=standard-g\n", "#SBATCH --gpus-per-node=8\n",
+                        "srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 "
+                        "--cpu-bind=mask_cpu:fe000000000000,fe00000000000000,fe0000,fe000000,fe,fe00,fe00000000,"
+                        "fe0000000000 \\\n",
+                        "bash -c 'export ROCR_VISIBLE_DEVICES=\"$SLURM_LOCALID\"; exec \"$@\"' rank \\\n",
+                        "/opt/terrace/bin/terrace train "});
+  EXPECT_EQ(script.find("--account"), std::string::npos);
+  EXPECT_EQ(script.find("checkpoint.staging"), std::string::npos);  // its nodes have no disk
+}
+
+TEST(JobScript, ForDgxGivesAllRanksOfANodeAllItsGpus) {
+  const std::string script = script_of(request_for("dgx-h100"));
+  expect_valid_bash(script);
+  expect_parts(script, {"#SBATCH --cpus-per-task=14\n", "#SBATCH --gpus-per-node=8\n", "#SBATCH --exclusive\n",
+                        "srun --mpi=pmix --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=14 "});
+  EXPECT_EQ(script.find("gpus-per-task"), std::string::npos);
+  EXPECT_EQ(script.find("#SBATCH --partition"), std::string::npos);
+}
+
+TEST(JobScript, QuotesWhatAShellWouldDivide) {
+  JobRequest request = request_for("dgx-h100");
+  request.config_file = "my runs/a'b.toml";
+  request.overrides.push_back("data.train=[\"a b\", \"$HOME/c\"]");
+  request.config.checkpoint.folder = "runs/it's one";
+  const std::string script = script_of(request);
+  expect_valid_bash(script);
+  expect_parts(script, {"#SBATCH --job-name=terrace-it-s-one\n"});
+  // The shell gives the words back as they were.
+  const size_t begin = script.find("/opt/terrace"), end = script.find('\n', begin);
+  const CommandOutput words = output_of("printf '%s|' " + script.substr(begin, end - begin));
+  EXPECT_EQ(words.output,
+            "/opt/terrace/bin/terrace|train|my runs/a'b.toml|--set|layout.pipeline=8|--set|layout.sharding=zero1|--set|"
+            "data.train=[\"a b\", \"$HOME/c\"]|--resume|auto|");
+}
+
+TEST(JobScript, OfAChainHasBothEnds) {
+  JobRequest request = request_for("frontier");
+  EXPECT_EQ(script_of(request).find("scontrol requeue"), std::string::npos);
+  request.until_done = true;
+  const std::string script = script_of(request);
+  expect_valid_bash(script);
+  expect_parts(script,
+               {"before=$(newest_step)", "srun ", "after=$(newest_step)", "scontrol requeue \"$SLURM_JOB_ID\""});
+}
+
+TEST(MpirunCommand, HasARankForEachDeviceAndTheEnvironment) {
+  const std::string command = mpirun_command(make_job(request_for("lumi")));
+  EXPECT_EQ(command.find("mpirun -n 16 --map-by ppr:8:node:PE=7 -x OMP_NUM_THREADS=\"7\" "), 0U) << command;
+  expect_parts(command, {"-x HSA_XNACK=\"0\"", "/opt/terrace/bin/terrace train configs/frontier-22b.toml "});
+}
+
+TEST(Job, TheSignalLeavesTimeForAStepAndASaveTwice) {
+  EXPECT_EQ(signal_seconds_for(1, 2), 120);
+  EXPECT_EQ(signal_seconds_for(60, 40), 300);  // 2 * 100 + 60, in whole minutes
+  const Job job = make_job(request_for("frontier"));
+  EXPECT_GE(job.signal_seconds, 2 * (job.prediction.step_seconds + job.save_seconds) + 60);
+  EXPECT_EQ(job.ranks, 16);
+  // 12 bytes for each parameter, at 5 GB/s a node.
+  EXPECT_EQ(job.checkpoint_bytes, 12 * static_cast<double>(job.prediction.parameters));
+  EXPECT_DOUBLE_EQ(job.save_seconds, job.checkpoint_bytes / 10e9);
+}
+
+TEST(Job, WithoutATimeIsAsLongAsTheRunOrAsTheSiteAllows) {
+  JobRequest request = request_for("lumi");
+  request.time_seconds = 0;
+  EXPECT_EQ(make_job(request).time_seconds, 2 * 86'400);  // 500,000 steps take longer
+  request.config.train.steps = 10;
+  request.config.optimizer.warmup_steps = 1;
+  const Job job = make_job(request);
+  EXPECT_GE(job.time_seconds, 1.25 * job.run_seconds + job.signal_seconds);
+  EXPECT_LT(job.time_seconds, 3 * 3600);
+}
+
+TEST(Job, ATimeThatIsTooShortOrTooLongIsRefusedWithAnother) {
+  JobRequest request = request_for("lumi");
+  request.time_seconds = 3 * 86'400;
+  EXPECT_EQ(refusal_of(request),
+            "--time 3-00:00:00 is longer than jobs on lumi may be, 2-00:00:00 ([launch] longest_time); give at most "
+            "that, with --until-done for as many jobs as the run needs");
+  request.time_seconds = 60;
+  const std::string text = refusal_of(request);
+  EXPECT_EQ(text.find("--time 00:01:00 is too short to train in: the run is asked to save "), 0U) << text;
+  EXPECT_NE(text.find("; give at least 00:"), std::string::npos) << text;
+  request.time_seconds = 7200;
+  request.signal_seconds = 1;
+  EXPECT_EQ(refusal_of(request).find("--signal-before 1 is less than a step ("), 0U) << refusal_of(request);
+}
+
+TEST(Job, IsRefusedAsAPlanIs) {
+  JobRequest request = request_for("frontier", {"layout.sharding=ddp"});
+  try {
+    make_job(request);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code, ExitCode::infeasible);
+    EXPECT_NE(std::string(error.what()).find("stage 0 needs "), std::string::npos) << error.what();
+  }
+  request = request_for("frontier");
+  request.nodes = 9409;
+  EXPECT_NE(refusal_of(request).find("more than the 75264 devices of frontier"), std::string::npos)
+      << refusal_of(request);
+}
+
+TEST(Job, CountsTheCheckpointsThatFitAndSaysHowManyToKeep) {
+  const ScratchFolder folder;
+  JobRequest request = request_for("frontier");
+  request.working_folder = folder.path();
+  const Job job = make_job(request);
+  const double free = static_cast<double>(std::filesystem::space(folder.path()).available);
+  ASSERT_TRUE(job.checkpoints_that_fit);
+  EXPECT_NEAR(static_cast<double>(*job.checkpoints_that_fit), free / job.checkpoint_bytes, 1);
+  request.config.checkpoint.keep = *job.checkpoints_that_fit + 10;
+  const std::string summary = summary_of(make_job(request));
+  EXPECT_NE(summary.find("are free at " + folder.path().string()), std::string::npos) << summary;
+}
+
+TEST(Job, StagesOnANodesDiskOnlyWhatFitsThere) {
+  JobRequest request = request_for("frontier");
+  EXPECT_TRUE(make_job(request).stages);
+  request.machine.launch.node_disk_bytes = 1e9;
+  const Job small = make_job(request);
+  EXPECT_FALSE(small.stages);
+  EXPECT_NE(summary_of(small).find("checkpoints are not staged on /mnt/bb/$USER"), std::string::npos);
+  request = request_for("frontier");
+  request.config.checkpoint.staging = "/tmp";
+  EXPECT_FALSE(make_job(request).stages);
+}
+
+}  // namespace
+}  // namespace terrace::launch
