@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -175,11 +176,25 @@ class WithMpirun(FinishedRun):
 
 @unittest.skipIf(slurm.why_not(), slurm.why_not())
 class UnderSlurm(Launching):
+    timed = {}  # folders and jobs that Slurm sends the signal
+
     @classmethod
     def setUpClass(cls):
         own = slurm.Slurm(cpus=8)
         cls.slurm = own.__enter__()
         cls.addClassCleanup(own.__exit__)
+
+    def setUp(self):
+        # Their time is over after a minute or two, in which the other tests run.
+        if not UnderSlurm.timed:
+            UnderSlurm.timed = {"saves": self.submit_timed("trap 'checkpoint 5; exit 4' USR1; sleep 300 & wait", "2"),
+                                "hangs": self.submit_timed("checkpoint 5; trap '' USR1; sleep 300", "1")}  # fmt: skip
+
+    def submit_timed(self, first_start, minutes):
+        scratch = tempfile.TemporaryDirectory()
+        self.addClassCleanup(scratch.cleanup)
+        folder = self.planned(first_start, "exit 0", folder=pathlib.Path(scratch.name))
+        return folder, self.submit(folder, "--until-done", "--time", minutes, "--signal-before", "30", "--program", folder / "program")
 
     def environment(self):
         return MPI | {name: self.slurm.environment[name] for name in ("SLURM_CONF", "TERRACE_SLURM_FOLDER")}
@@ -203,9 +218,9 @@ class UnderSlurm(Launching):
         result = self.expect(0, self.launch(folder, "--submit", *more, environment=self.environment()))
         return re.match(r"job (\d+): see terrace status ", result.stdout)[1]
 
-    def planned(self, *lines):
+    def planned(self, *lines, folder=None):
         """A folder with the program that does what the lines say, one at each start."""
-        folder = self.write_files(self.scratch())
+        folder = self.write_files(folder or self.scratch())
         (folder / "program").write_text(PROGRAM)
         (folder / "program").chmod(0o755)
         (folder / "plan").write_text("\n".join(lines) + "\n")
@@ -247,13 +262,19 @@ class UnderSlurm(Launching):
         self.assertEqual(made, list(range(1, steps + 1)))
 
     def test_slurm_sends_the_signal_before_the_end_and_a_chain_goes_on(self):
-        waits = "trap 'checkpoint 5; exit 4' USR1; sleep 300 & wait"
-        folder = self.planned(waits, "exit 0")
-        job = self.submit(folder, "--until-done", "--time", "2", "--signal-before", "60", "--program", folder / "program")
+        folder, job = self.timed["saves"]
         log = self.ended(folder, job)
         self.assertIn("step 0 to step 5, exit code 4: back into the queue", log)
         self.assertIn("the run has made all its steps", log)
         self.assertIn(f"rank 0 of job {job}, one node: yes", log)
+
+    def test_slurm_ends_a_job_that_does_not_save_in_time(self):
+        folder, job = self.timed["hangs"]
+        self.assertIn("DUE TO TIME LIMIT", self.ended(folder, job))
+        self.assertEqual((folder / "starts").read_text(), "1\n")
+        status = self.status(folder)
+        self.assertEqual(status["state"], "failed")
+        self.assertIn(f"job {job} is TIMEOUT", status["reason"])
 
     def test_a_failed_rank_is_followed_by_another_job_only_after_progress(self):
         folder = self.planned("checkpoint 3; exit 5", "exit 5", "exit 0")

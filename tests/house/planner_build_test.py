@@ -83,6 +83,15 @@ class PlannerBuild(unittest.TestCase):
         self.printed("plan", SOURCE / "configs/tiny.toml", "--report", page)
         self.assertIn("<html", page.read_text())
 
+    def test_launches_the_program_that_trains(self):
+        request = ("launch", SOURCE / "configs/tiny.toml", "--nodes", "1", "--machine", "laptop")
+        refused = self.terrace(*request)
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+        self.assertIn("this build trains nothing; name the program that trains there with --program PATH", refused.stderr)
+        self.assertIn("  /opt/terrace train ", self.printed(*request, "--program", "/opt/terrace"))
+        folder = write_run(self.build / "followed")
+        self.assertIn("step 200", self.printed("status", folder))
+
     def test_simulates(self):
         trace = self.build / "step.json"
         simulated = json.loads(self.printed("simulate", SOURCE / "configs/tiny.toml", "--json", "--trace", trace))
