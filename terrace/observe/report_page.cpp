@@ -41,8 +41,8 @@ Json plan_json(const PlanStatements& plan) {
   for (const PlannedChange& one : plan.changes) {
     changes.push_back({{"settings", one.settings}, {"step_seconds", one.step_seconds}, {"gain", one.gain}});
   }
-  return {{"fits", plan.fits},   {"verdict", plan.verdict}, {"limit", plan.limit},
-          {"facts", plan.facts}, {"command", plan.command}, {"changes", changes}};
+  return {{"fits", plan.fits},         {"verdict", plan.verdict}, {"limit", plan.limit}, {"facts", plan.facts},
+          {"warnings", plan.warnings}, {"command", plan.command}, {"changes", changes}};
 }
 
 Json run_json(const ReportedRun& run) {

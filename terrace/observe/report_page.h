@@ -25,7 +25,8 @@ struct PlanStatements {
   bool fits = true;
   std::string verdict = {}, limit = {};  // sentences: that it fits, or why not; what most of the step goes to
   std::vector<std::pair<std::string, std::string>> facts = {};  // such as {"precision", "bf16"}
-  std::string command = {};                                     // that makes the plan
+  std::vector<std::string> warnings = {};
+  std::string command = {};  // that makes the plan
   // Those that would help most, or with which a run fits that does not.
   std::vector<PlannedChange> changes = {};
 };

@@ -79,6 +79,23 @@ std::vector<RooflinePoint> roofline(const Prediction& prediction, const Target& 
   return points;
 }
 
+ArithmeticIntensity arithmetic_intensity(const Prediction& prediction, const Target& target,
+                                         const config::Config& config) {
+  const PassTime& step = prediction.stages.at(static_cast<size_t>(prediction.slowest)).computation;
+  const auto micro_batches = static_cast<double>(prediction.micro_batches);
+  const machine::Device& device = target.machine.device;
+  ArithmeticIntensity intensity{.flops = (step.product_flops + step.attention_flops) / micro_batches,
+                                .bytes = step.memory_bytes / micro_batches,
+                                .ridge = device.rate(config.train.precision).peak / device.memory_bandwidth};
+  if (intensity.bytes > 0) intensity.flops_per_byte = intensity.flops / intensity.bytes;
+  return intensity;
+}
+
+std::string text_of(const ArithmeticIntensity& intensity) {
+  return fmt::format("{:.3g} FLOP a byte of memory, {:.3g} and {:.3g} of one micro-batch; the ridge is at {:.3g}",
+                     intensity.flops_per_byte, intensity.flops, intensity.bytes, intensity.ridge);
+}
+
 std::string limit(const Prediction& prediction) {
   const StagePrediction& stage = prediction.stages.at(static_cast<size_t>(prediction.slowest));
   struct Cause {

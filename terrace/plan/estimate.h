@@ -38,6 +38,19 @@ struct RooflinePoint {
 };
 std::vector<RooflinePoint> roofline(const Prediction& prediction, const Target& target, const config::Config& config);
 
+// Of the forward and the backward of one micro-batch on a device of the slowest stage, with what recompute repeats.
+struct ArithmeticIntensity {
+  double flops = 0;  // of products and attention, as executed: causal attention that is fused computes half
+  double bytes = 0;  // of memory, read and written; operands of a product once
+  double flops_per_byte = 0;
+  // Above it the peak rate limits a computation, below it memory: the peak over the bandwidth of memory.
+  double ridge = 0;
+};
+ArithmeticIntensity arithmetic_intensity(const Prediction& prediction, const Target& target,
+                                         const config::Config& config);
+// "212 FLOP a byte of memory, 3.1e+13 and 1.46e+11 of one micro-batch; the ridge is at 147".
+std::string text_of(const ArithmeticIntensity& intensity);
+
 // What most of the step's time goes to, as a sentence.
 std::string limit(const Prediction& prediction);
 

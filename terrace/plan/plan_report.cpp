@@ -155,6 +155,7 @@ Plan make_plan(const config::Config& config, const Target& target, std::optional
   Plan plan{.config = config, .target = target, .prediction = predict(config, target), .items = items};
   plan.changes = plan.prediction.feasible() ? best_changes(config, target, plan.prediction.step_seconds, most_changes)
                                             : nearest_feasible(config, target, most_changes);
+  plan.tensor_reach = tensor_reach(config, target, plan.prediction);
   return plan;
 }
 
@@ -186,6 +187,7 @@ Json json_of(const Plan& plan) {
     json["micro_batch_sizes"][name] = {{"average", sizes.first}, {"largest", sizes.second}};
   }
   json["limit"] = limit(prediction);
+  json["tensor_groups"] = plan.tensor_reach ? json_of(*plan.tensor_reach, plan.config.family->items) : nullptr;
   json["run"] = json_of(run_cost(plan.config, prediction, plan.target, plan.items), plan.config);
   for (const double items : items_per_parameter) {
     const TrainingEstimate estimate = training_estimate(prediction, plan.target, items);
@@ -205,6 +207,11 @@ Json json_of(const Plan& plan) {
                                 {"flops_per_second", point.flops_per_second},
                                 {"peak_share", point.peak_share}});
   }
+  const ArithmeticIntensity intensity = arithmetic_intensity(prediction, plan.target, plan.config);
+  json["arithmetic_intensity"] = {{"flops", intensity.flops},
+                                  {"bytes", intensity.bytes},
+                                  {"flops_per_byte", intensity.flops_per_byte},
+                                  {"ridge_flops_per_byte", intensity.ridge}};
   json["changes"] = changes_json(plan);
   json["stages"] = Json::array();
   for (const StagePrediction& stage : prediction.stages) {
@@ -240,6 +247,8 @@ std::string text_of(const Plan& plan) {
   text +=
       fmt::format("the slowest stage, {} of {}: {}\n", prediction.slowest, prediction.stages.size(), limit(prediction));
   text += step_lines(plan);
+  text += fmt::format("arithmetic intensity {}\n", text_of(arithmetic_intensity(prediction, plan.target, plan.config)));
+  if (plan.tensor_reach) text += text_of(*plan.tensor_reach, plan.config.family->items);
   text += memory_table(prediction, plan.config);
   text += "this run\n" + text_of(run_cost(plan.config, prediction, plan.target, plan.items), plan.config, plan.target);
   text += "training\n" + training_lines(plan);

@@ -8,6 +8,7 @@
 #include "terrace/plan/best.h"
 #include "terrace/plan/estimate.h"
 #include "terrace/plan/prediction.h"
+#include "terrace/plan/tensor_reach.h"
 
 namespace terrace::plan {
 
@@ -18,6 +19,7 @@ struct Plan {
   Prediction prediction;
   std::vector<Change> changes = {};  // that would help most; of a run that is not feasible: the nearest feasible ones
   std::optional<double> items = {};  // that the run trains on, instead of those of train.steps
+  std::optional<TensorReach> tensor_reach = {};  // with several tensor ranks
 };
 
 // Predicts the configuration and the changes.
@@ -26,9 +28,9 @@ Plan make_plan(const config::Config& config, const Target& target, std::optional
 // The keys: feasible, reason, parameters, model_flops, hardware_flops, step_seconds, samples_per_second,
 // tokens_per_second (or the family's items), mfu, hfu, bubble_share, queued_share, exposed_seconds by group,
 // computation_seconds by kind of the slowest stage, update_seconds, micro_batch_sizes (average and largest by name,
-// where samples differ in size), limit, run, trainings, checkpoint, roofline,
-// changes, and stages: a list with memory_bytes by category and in total, whole_weights_bytes of the largest layer and
-// of the largest other segment, and sent_bytes of one rank in a step by group.
+// where samples differ in size), limit, tensor_groups (null with one tensor rank), run, trainings, checkpoint,
+// roofline, changes, and stages: a list with memory_bytes by category and in total, whole_weights_bytes of the largest
+// layer and of the largest other segment, and sent_bytes of one rank in a step by group.
 Json json_of(const Plan& plan);
 std::string text_of(const Plan& plan);
 

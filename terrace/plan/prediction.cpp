@@ -161,6 +161,7 @@ Prediction predict(const SimulatedStep& step) {
   prediction.parameters = schedule::elements(run.table());
   prediction.model_flops = micro_batches * schedule::counted_flops(run.table());
   prediction.hardware_flops = prediction.model_flops + micro_batches * recomputed_flops(run);
+  prediction.micro_batches = run.pipeline.micro_batches;
   prediction.samples = config.train.global_batch;
   prediction.items = schedule::average_items(config, config.train.global_batch);
   prediction.peak_flops = static_cast<double>(step.target.devices) * device.rate(config.train.precision).peak;

@@ -14,6 +14,13 @@ namespace {
 using schedule::Operation;
 using schedule::TensorCollective;
 
+// In passes over the scores, where attention writes them to memory.
+double score_bytes(const Operation& one, const ComputingRank& rank) {
+  if (rank.software.fused_attention) return 0;
+  const auto rows = static_cast<double>(one.m * config::element_bytes(rank.precision));
+  return rank.software.score_passes * rows * static_cast<double>(one.n) * static_cast<double>(one.count);
+}
+
 // Attention whose scores are written to memory: its products, and passes over the scores.
 double unfused_attention_seconds(const Operation& one, const ComputingRank& rank) {
   const machine::Device& device = rank.machine.device;
@@ -25,9 +32,7 @@ double unfused_attention_seconds(const Operation& one, const ComputingRank& rank
     return product_seconds(product, rank.precision, device);
   };
   const double products = (one.backward ? 2 : 1) * (seconds(one.n, one.k) + seconds(one.k, one.n));
-  const double scores =
-      static_cast<double>(one.m * element_bytes) * static_cast<double>(one.n) * static_cast<double>(one.count);
-  return products + rank.software.score_passes * scores / device.pass_bandwidth(rank.precision);
+  return products + score_bytes(one, rank) / device.pass_bandwidth(rank.precision);
 }
 
 double attention_seconds(const Operation& one, const ComputingRank& rank) {
@@ -53,12 +58,14 @@ PassTime pass_time(const std::vector<Operation>& operations, double kernels, con
         time.of(TimeKind::products) += count * product_seconds(single(one), rank.precision, device);
         time.product_flops += one.flops();
         time.product_bytes += one.bytes;
+        time.memory_bytes += one.bytes;
         kernels += count;
         break;
       case Operation::Kind::attention:
         time.of(TimeKind::attention) += attention_seconds(one, rank);
         time.attention_flops += one.flops();
         time.attention_bytes += one.bytes;
+        time.memory_bytes += one.bytes + score_bytes(one, rank);
         kernels += 1;
         break;
       case Operation::Kind::elements:
@@ -66,6 +73,7 @@ PassTime pass_time(const std::vector<Operation>& operations, double kernels, con
             rank.software.element_passes * one.bytes / device.pass_bandwidth(rank.precision) +
             count * device.kernel_seconds;
         time.element_bytes += one.bytes;
+        time.memory_bytes += rank.software.element_passes * one.bytes;
         break;
     }
   }
@@ -116,8 +124,8 @@ double PassTime::bytes_of(TimeKind kind) const {
 
 PassTime& PassTime::operator*=(double factor) {
   for (double& one : seconds) one *= factor;
-  for (double* one :
-       {&product_flops, &attention_flops, &product_bytes, &attention_bytes, &element_bytes, &tensor_seconds})
+  for (double* one : {&product_flops, &attention_flops, &product_bytes, &attention_bytes, &element_bytes, &memory_bytes,
+                      &tensor_seconds})
     *one *= factor;
   return *this;
 }
@@ -129,6 +137,7 @@ PassTime& PassTime::operator+=(const PassTime& other) {
   product_bytes += other.product_bytes;
   attention_bytes += other.attention_bytes;
   element_bytes += other.element_bytes;
+  memory_bytes += other.memory_bytes;
   tensor_seconds += other.tensor_seconds;
   return *this;
 }

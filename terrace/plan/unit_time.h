@@ -30,6 +30,9 @@ struct PassTime {
   std::array<double, num_time_kinds> seconds = {};
   double product_flops = 0, attention_flops = 0;                     // executed on this rank
   double product_bytes = 0, attention_bytes = 0, element_bytes = 0;  // read and written
+  // Read and written by the program: of elements in all its passes, and with those over the scores of attention that is
+  // not fused.
+  double memory_bytes = 0;
   double tensor_seconds = 0;  // of all collectives of the tensor ranks; `tensor_sums` are those that nothing hides
 
   double total() const;

@@ -276,6 +276,19 @@ class Plans(Pages):
         self.assertEqual(self.texts("[data-change]"), changes)
         self.assertEqual(self.texts("#figures [data-figure=bubble_share]"), [re.search(r"bubble (\S+)", result.stdout)[1]])
 
+    def test_a_plan_warns_of_tensor_groups_that_leave_the_node(self):
+        command = [TERRACE, "plan", ROOT / "configs/frontier-22b.toml", "--machine", "frontier", "--devices", "16",
+                   "--set", "layout.tensor=16", "--report", "wide.html"]  # fmt: skip
+        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=60)
+        self.open("wide.html")
+        (warning,) = [line.removeprefix("warning: ") for line in result.stdout.splitlines() if line.startswith("warning: ")]
+        self.assertIn("the groups of 16 tensor ranks leave the node (8 devices)", warning)
+        self.assertEqual(self.texts("[data-warning]"), [f"Warning: {warning}."])
+        (intensity,) = self.texts('[data-fact="arithmetic intensity"]')
+        self.assertIn(f"arithmetic intensity {intensity}\n", result.stdout)
+        self.plan("narrow.html")
+        self.assertEqual(self.texts("[data-warning]"), [])
+
     def test_a_plan_that_does_not_fit_says_why_and_what_would_fit(self):
         result = self.plan("large.html", "--set", "model.layers=400", "--set", "model.width=8192")
         self.assertEqual(result.returncode, 3, result.stderr)

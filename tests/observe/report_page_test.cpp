@@ -69,12 +69,13 @@ TEST(ReportPage, HoldsWhatAPlanSaysInWords) {
                   .verdict = "Does not fit: no.",
                   .limit = "90% of the step goes to waits.",
                   .facts = {{"precision", "bf16"}, {"layout", "tensor 2"}},
+                  .warnings = {"groups leave"},
                   .command = "terrace plan it",
                   .changes = {{.settings = "--set layout.tensor=4", .step_seconds = 2, .gain = 0.25}}};
   EXPECT_EQ(report_data("", {planned})["runs"].at(0)["plan"], Json::parse(R"({
     "fits": false, "verdict": "Does not fit: no.", "limit": "90% of the step goes to waits.",
-    "facts": [["precision", "bf16"], ["layout", "tensor 2"]], "command": "terrace plan it",
-    "changes": [{"settings": "--set layout.tensor=4", "step_seconds": 2.0, "gain": 0.25}]})"));
+    "facts": [["precision", "bf16"], ["layout", "tensor 2"]], "warnings": ["groups leave"],
+    "command": "terrace plan it", "changes": [{"settings": "--set layout.tensor=4", "step_seconds": 2.0, "gain": 0.25}]})"));
 }
 
 TEST(ReportPage, SingleFileWithStyleScriptsAndLicenceOfD3) {

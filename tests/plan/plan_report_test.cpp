@@ -158,6 +158,43 @@ TEST(CheckpointEstimate, YoungsInterval) {
   EXPECT_EQ(checkpoint_estimate(prediction, target).interval_seconds, 0);
 }
 
+// Two micro-batches: what one of them computes and moves, and 2,000 FLOP/s over 100 bytes/s.
+TEST(ArithmeticIntensity, FlopsAndBytesOfOneMicroBatchOnTheSlowestStage) {
+  const Target target{.machine = small_machine(), .software = {}, .devices = 1};
+  const config::Config config = small_gpt(2);
+  Prediction prediction;
+  prediction.micro_batches = 2;
+  prediction.stages.resize(2);
+  prediction.slowest = 1;
+  PassTime& step = prediction.stages[1].computation;
+  step.product_flops = 5000;
+  step.attention_flops = 1000;
+  step.memory_bytes = 400;
+  const ArithmeticIntensity intensity = arithmetic_intensity(prediction, target, config);
+  EXPECT_EQ(intensity.flops, 3000);
+  EXPECT_EQ(intensity.bytes, 200);
+  EXPECT_EQ(intensity.flops_per_byte, 15);
+  EXPECT_EQ(intensity.ridge, 20);
+  EXPECT_EQ(text_of(intensity), "15 FLOP a byte of memory, 3e+03 and 200 of one micro-batch; the ridge is at 20");
+}
+
+// It is the same with more micro-batches, and recompute repeats work that moves bytes too.
+TEST(ArithmeticIntensity, OfAPlanInTextAndJson) {
+  config::Config config = small_gpt(2);
+  const Target target{.machine = small_machine(), .software = {}, .devices = 1};
+  const Plan eight = make_plan(config, target);
+  const Json json = json_of(eight)["arithmetic_intensity"];
+  const PassTime& step = eight.prediction.stages[0].computation;
+  EXPECT_DOUBLE_EQ(json["bytes"].get<double>(), (step.product_bytes + step.attention_bytes + step.element_bytes) / 8);
+  EXPECT_EQ(json["ridge_flops_per_byte"], 20);
+  EXPECT_NE(text_of(eight).find("arithmetic intensity " +
+                                text_of(arithmetic_intensity(eight.prediction, target, config)) + "\n"),
+            std::string::npos);
+  config.train.global_batch = 16;
+  EXPECT_DOUBLE_EQ(json_of(make_plan(config, target))["arithmetic_intensity"]["flops"].get<double>(),
+                   json["flops"].get<double>());
+}
+
 TEST(PredictedStep, EveryInstructionThatTakesTime) {
   const Target target{.machine = small_machine(), .software = {}, .devices = 2};
   const PlannedRun run = planned_run(four_layers_on_two_stages(), target);

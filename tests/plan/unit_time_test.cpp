@@ -143,5 +143,19 @@ TEST(UnitTime, CountsPassesOverAttentionScoresInMemory) {
   EXPECT_DOUBLE_EQ(time.forward.total(), 2 * 3.84 + 3 * 0.64);
 }
 
+TEST(UnitTime, BytesOfMemoryWithThePassesOfTheProgram) {
+  const machine::Machine machine = small_machine();
+  machine::Software software;
+  software.element_passes = 1.5;
+  software.score_passes = 3;
+  const auto bytes = [&] {
+    const ComputingRank rank{.machine = machine, .software = software, .precision = Precision::bf16};
+    return unit_time(one_layer(), config::Recompute::none, rank).forward.memory_bytes;
+  };
+  EXPECT_DOUBLE_EQ(bytes(), 304 + 1.5 * 200);
+  software.fused_attention = false;
+  EXPECT_DOUBLE_EQ(bytes(), 304 + 1.5 * 200 + 3 * 4 * 4 * 2 * 2);  // scores of two heads, of 2 bytes each
+}
+
 }  // namespace
 }  // namespace terrace::plan

@@ -20,6 +20,7 @@ function build({title, runs}) {
     const sentence = run.plan ? run.plan.limit : limitSentence(run), name = runs.length > 1 ? [element("strong", {}, `${run.name}: `)] : [];
     if (run.plan) page.append(element("p", {class: run.plan.fits ? "" : "note", "data-verdict": run.plan.fits}, ...name, run.plan.verdict));
     if (sentence) page.append(element("p", {"data-limit": run.index}, ...name, sentence));
+    for (const warning of run.plan ? run.plan.warnings : []) page.append(element("p", {class: "note", "data-warning": run.index}, `Warning: ${warning}.`));
     for (const note of run.notes) page.append(element("p", {class: "note", "data-note": run.index}, note));
   }
   if (runs.some((run) => run.figures)) section("figures", "Figures", "", element("div", {class: "panel"}, headlineTable(runs), ...planFacts(runs)));
