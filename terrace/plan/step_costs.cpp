@@ -16,6 +16,11 @@ using Kind = StepInstruction::Kind;
 constexpr size_t num_movements = static_cast<size_t>(Movement::publish) + 1;
 constexpr size_t num_hops = static_cast<size_t>(schedule::Hop::rails) + 1;
 
+// The reductions of each micro-batch's gradients, where these are cut. They cannot be deferred until the last backward.
+bool reduces_micro_batch(const StepInstruction& one, Kind kind) {
+  return one.kind == kind && one.movement == Movement::reduce;
+}
+
 // Whether a program that reduces after the last backward defers the movement until then.
 bool is_deferred(const StepInstruction& one) {
   const bool moves = one.kind == Kind::begin_movement || one.kind == Kind::end_movement;
@@ -60,6 +65,12 @@ schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::I
       continue;
     } else if (!software.reduces_while_computing && is_deferred(one)) {
       deferred.push_back(one);
+    } else if (!software.reduces_while_computing && reduces_micro_batch(one, Kind::begin_movement)) {
+      computed.push_back(one);
+      computed.push_back(one);
+      computed.back().kind = Kind::end_movement;
+    } else if (!software.reduces_while_computing && reduces_micro_batch(one, Kind::end_movement)) {
+      continue;
     } else {
       if (one.kind == Kind::finish_gradients) computed.insert(computed.end(), deferred.begin(), deferred.end());
       computed.push_back(one);

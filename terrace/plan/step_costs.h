@@ -15,7 +15,9 @@
 namespace terrace::plan {
 
 // The list of one stage for so many micro-batches. Updated weights are published at its beginning, when the step before
-// has just ended. A program that overlaps less waits for movements where it starts them.
+// has just ended. A program that overlaps less waits for movements where it starts them: one that does not reduce while
+// it computes waits for the reductions of each micro-batch's gradients at once, and for those of the step behind the
+// last backward.
 schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::Instructions& stage,
                                         int64_t micro_batches, int64_t number, const machine::Software& software);
 

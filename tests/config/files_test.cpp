@@ -33,14 +33,15 @@ struct Shape {
   int64_t layers, width, heads, rows;
 };
 
-// The Frontier shapes are those of the table in arXiv 2312.12705; the embedding of the 22B run had 50,688 rows.
+// The Frontier shapes are those of the table in arXiv 2312.12705; the embedding of the 22B run had 50,688 rows. That of
+// 20B is GPT-NeoX-20B's (arXiv 2204.06745).
 TEST(ConfigurationFiles, PublishedShapes) {
   const std::map<std::string, Shape> shapes = {
       {"gpt2-124m", {12, 768, 12, 50304}},       {"gpt2-355m", {24, 1024, 16, 50304}},
       {"gpt2-774m", {36, 1280, 20, 50304}},      {"gpt2-1.5b", {48, 1600, 25, 50304}},
       {"llama-1b", {16, 2048, 32, 128256}},      {"llama-8b", {32, 4096, 32, 128256}},
       {"frontier-22b", {48, 6144, 48, 50688}},   {"frontier-175b", {96, 12288, 96, 50688}},
-      {"frontier-1t", {128, 25600, 128, 51200}},
+      {"frontier-1t", {128, 25600, 128, 51200}}, {"gpt-20b", {44, 6144, 64, 50432}},
   };
   for (const auto& [name, shape] : shapes) {
     const Config config = load(root / "configs" / (name + ".toml"), models::planned_families());

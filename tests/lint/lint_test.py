@@ -100,6 +100,7 @@ BROKEN = [
     ("machine-path", "tools/plan.py", "# P.\nfolder = '/ro" + "ot/data'\n", 2),
     ("machine-path", "README.md", GOOD["README.md"] + "see /ho" + "me/someone\n", 15),
     ("host-name", "tools/setup", "#!/usr/bin/env bash\n# S.\ncurl ht" + "tps://example.org/x\n", 3),
+    ("host-name", "tools/plan.py", "# P.\nsource = 'ht" + "tp://www.w3.org/TR'  # unlike the name space of SVG\n", 2),
     ("pragma-once", "terrace/ops/linear.h", "// L.\n", 2),
     ("backend-ifdef", "terrace/ops/linear.cpp", OPS + "#ifdef USE_CUDA\nint x;\n#endif\n", 2),
     ("backend-ifdef", "terrace/ops/linear.h", "// L.\n#pragma once\ninline int f(int n) {\n#ifdef USE_MPI\n  n = 1;\n#endif\n  return n;\n}\n", 4),

@@ -328,6 +328,25 @@ TEST(Prediction, WaitsForGradientsThatNothingHides) {
   EXPECT_NEAR(waiting.step_seconds - hiding.step_seconds, exposed(waiting).seconds - exposed(hiding).seconds, 1e-9);
 }
 
+// Gradients that are cut are reduced for each of two micro-batches, which cannot be deferred: each is waited for at
+// once.
+TEST(Prediction, WaitsForGradientsOfEachMicroBatchThatNothingHides) {
+  config::Config config = four_layers();
+  config.layout.sharding = config::Sharding::zero2;
+  config.train.global_batch = 8;
+  Target target = on_devices(4);
+  const Prediction hiding = predict(config, target);
+  target.software.reduces_while_computing = false;
+  const Prediction waiting = predict(config, target);
+  const auto exposed = [](const Prediction& prediction) {
+    return *std::ranges::find(prediction.stages[0].exposed, "shard_gradients", &ExposedTime::group);
+  };
+  EXPECT_NEAR(exposed(waiting).seconds, exposed(waiting).moving_seconds, 1e-9);
+  EXPECT_NEAR(exposed(waiting).moving_seconds, exposed(hiding).moving_seconds, 1e-9);
+  EXPECT_LT(exposed(hiding).seconds, exposed(hiding).moving_seconds);
+  EXPECT_GT(waiting.step_seconds, hiding.step_seconds);
+}
+
 TEST(Prediction, SaysWhatDoesNotFit) {
   Target target = on_devices(1);
   target.machine.device.memory_bytes = 100'000;

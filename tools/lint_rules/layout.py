@@ -10,7 +10,7 @@ from .tree import Finding, room_of
 # The first folder names are put together here so that this file does not hold such a path.
 MACHINE_PATH = re.compile(r"(?:^|[^\w.}$/~-])/(?:" + "|".join(["work", "root", "home", "Users", "farm"]) + r")/\w")
 BACKEND_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b[^\n]*(?:CUDA|NCCL|RCCL|MPI|ROCM|HIP)[^\n]*", re.M)
-HOST = re.compile(r"\bhttps?://[\w.-]+")
+HOST = re.compile(r"\bhttps?://(?!www\.w3\.org/2000/svg\b)[\w.-]+")  # the name space of SVG is no host
 SCRIPTS = {"shell", "python", "cmake"}
 
 
