@@ -1,10 +1,13 @@
 // Compares predicted step times with published ones:
 //
-//   bench_plan_fidelity [--folder bench/plan/data] [--rows]
+//   bench_plan_fidelity [--folder bench/plan/data] [--rows] [--errors machines/published_errors.json]
+//
+// --errors writes the errors by kind of layout, from which `terrace plan` takes the interval of a step.
 //
 // The constants of machines/dgx-a100-80gb.toml and machines/software/megatron.toml were fitted on the runs of one node
 // only (bench_plan_fit). The runs of several nodes are the test, on which nothing was fitted.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -14,7 +17,10 @@
 
 #include "bench/plan/published.h"
 #include "terrace/base/error.h"
+#include "terrace/base/file.h"
+#include "terrace/config/family.h"
 #include "terrace/plan/prediction.h"
+#include "terrace/plan/published_errors.h"
 
 namespace {
 
@@ -23,6 +29,8 @@ using namespace terrace;
 struct Compared {
   bench::PublishedRun run;
   double predicted = 0;
+
+  plan::ComparedRun of_kind = {};
 
   double error() const { return std::abs(predicted / run.seconds - 1); }
 };
@@ -99,13 +107,24 @@ std::vector<Compared> compare(const std::vector<bench::PublishedRun>& runs, cons
   for (const bench::PublishedRun& run : runs) {
     plan::Target target = on;
     target.devices = run.devices;
-    compared.push_back({run, plan::predict(bench::config_of(run), target).step_seconds});
+    const config::Config config = bench::config_of(run);
+    const plan::Prediction prediction = plan::predict(config, target);
+    compared.push_back({.run = run,
+                        .predicted = prediction.step_seconds,
+                        .of_kind = {.kind = plan::layout_kind(config, target),
+                                    .family = config.family->name,
+                                    .machine = target.machine.name,
+                                    .program = target.software.name,
+                                    .devices = run.devices,
+                                    .parameters = prediction.parameters,
+                                    .error = prediction.step_seconds / run.seconds - 1}});
   }
   return compared;
 }
 
 // Each with its program and with the libraries of its time.
-void print_mi250x(const std::string& folder) {
+std::vector<Compared> print_mi250x(const std::string& folder) {
+  std::vector<Compared> all;
   fmt::print(
       "MI250X: the achievable rates were fitted to F22-log and LUMI-7B-16, multi_node_bandwidth to F175-log\n\n"
       "| run | machine | software | measured s | predicted s | error |\n| --- | --- | --- | --- | --- | --- |\n");
@@ -120,30 +139,53 @@ void print_mi250x(const std::string& folder) {
     fmt::print("| {} | {} | {} | {:.2f} | {:.2f} | {:+.1f}% |\n", run.name, run.machine, run.software, run.seconds,
                one.predicted, 100 * (one.predicted / run.seconds - 1));
     errors.push_back(one.error());
+    all.push_back(one);
   }
   std::ranges::sort(errors);
   fmt::print("\nmedian {:.1f}%, worst {:.1f}%\n", 100 * errors[errors.size() / 2], 100 * errors.back());
+  return all;
+}
+
+void print_kinds(const std::vector<plan::PublishedErrors>& kinds) {
+  fmt::print(
+      "\nBy kind of layout: the 5th and 95th percentile of the errors, of fewer than 40 runs the extremes\n\n"
+      "| kind | runs | errors | devices up to | parameters | machines | programs |\n"
+      "| --- | --- | --- | --- | --- | --- | --- |\n");
+  for (const plan::PublishedErrors& one : kinds) {
+    fmt::print("| {} | {} | {:+.1f}% to {:+.1f}% | {} | {:.2g}B to {:.3g}B | {} | {} |\n", one.kind, one.runs,
+               100 * one.lowest, 100 * one.highest, one.most_devices, static_cast<double>(one.fewest_parameters) / 1e9,
+               static_cast<double>(one.most_parameters) / 1e9, fmt::join(one.machines, ", "),
+               fmt::join(one.programs, ", "));
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
   CLI::App app("Compares predicted step times with published ones");
-  std::string folder = "bench/plan/data", machine = "dgx-a100-80gb", software = "megatron";
+  std::string folder = "bench/plan/data", machine = "dgx-a100-80gb", software = "megatron", errors;
   bool rows = false;
   app.add_option("--folder", folder, "Folder of the published tables");
   app.add_option("--machine", machine, "Description of the A100 nodes");
   app.add_option("--software", software, "Description of the program on them");
+  app.add_option("--errors", errors, "File for the errors by kind of layout, as JSON");
   app.add_flag("--rows", rows, "Print every run of the test");
   CLI11_PARSE(app, argc, argv);
   plan::Target target{.machine = machine::load(machine), .software = machine::load_software(software)};
-  print_table("One node of 8 A100: the constants were fitted here",
-              compare(bench::read_vtrain(folder + "/vtrain_a100_single.csv"), target));
+  const std::vector<Compared> fitted = compare(bench::read_vtrain(folder + "/vtrain_a100_single.csv"), target);
+  print_table("One node of 8 A100: the constants were fitted here", fitted);
   // That cluster had 800 Gb/s a node: four links of 200 Gb/s for eight GPUs, where a DGX A100 has eight.
   target.machine.tiers.back().devices_per_link = 2;
   const std::vector<Compared> test = compare(bench::read_vtrain(folder + "/vtrain_a100_multi.csv"), target);
   print_table("64 to 512 A100: the test", test);
-  print_mi250x(folder);
+  const std::vector<Compared> mi250x = print_mi250x(folder);
+  std::vector<plan::ComparedRun> runs;
+  for (const std::vector<Compared>* part : {&fitted, &test, &mi250x}) {
+    for (const Compared& one : *part) runs.push_back(one.of_kind);
+  }
+  const std::vector<plan::PublishedErrors> kinds = plan::summarize(runs);
+  print_kinds(kinds);
+  if (!errors.empty()) write_text_atomically(errors, plan::json_of(kinds).dump(2) + "\n");
   if (rows) print_rows(test);
 } catch (const UserError& error) {
   fmt::print(stderr, "bench_plan_fidelity: {}\n", error.what());

@@ -75,6 +75,7 @@ observe::PlanStatements statements_of(const Plan& plan, const std::string& comma
                 {"precision", std::string(config::name_of(plan.config.train.precision))},
                 {"software", plan.target.software.name}};
   if (const std::string sizes = sizes_text(plan); !sizes.empty()) said.facts.push_back({"sizes", sizes});
+  said.facts.emplace_back("step as measured", text_of(plan.interval));
   said.facts.emplace_back("arithmetic intensity", text_of(arithmetic_intensity(prediction, plan.target, plan.config)));
   if (plan.tensor_reach) {
     const TensorReach& reach = *plan.tensor_reach;

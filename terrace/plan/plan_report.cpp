@@ -155,6 +155,7 @@ Plan make_plan(const config::Config& config, const Target& target, std::optional
   Plan plan{.config = config, .target = target, .prediction = predict(config, target), .items = items};
   plan.changes = plan.prediction.feasible() ? best_changes(config, target, plan.prediction.step_seconds, most_changes)
                                             : nearest_feasible(config, target, most_changes);
+  plan.interval = step_interval(config, plan.prediction, target, published_errors());
   plan.tensor_reach = tensor_reach(config, target, plan.prediction);
   return plan;
 }
@@ -171,6 +172,7 @@ Json json_of(const Plan& plan) {
                {"model_flops", prediction.model_flops},
                {"hardware_flops", prediction.hardware_flops},
                {"step_seconds", prediction.step_seconds},
+               {"interval", json_of(plan.interval)},
                {"samples_per_second", static_cast<double>(prediction.samples) / prediction.step_seconds},
                {plan.config.family->items + "_per_second", prediction.items_per_second()},
                {"mfu", prediction.mfu()},
@@ -244,6 +246,7 @@ std::string text_of(const Plan& plan) {
   text += fmt::format("step {}, {:.4g} {}/s, MFU {}, HFU {}, bubble {}\n", format_seconds(prediction.step_seconds),
                       prediction.items_per_second(), plan.config.family->items, percent(prediction.mfu()),
                       percent(prediction.hfu()), percent(prediction.bubble_share));
+  text += text_of(plan.interval) + "\n";
   text +=
       fmt::format("the slowest stage, {} of {}: {}\n", prediction.slowest, prediction.stages.size(), limit(prediction));
   text += step_lines(plan);

@@ -8,6 +8,7 @@
 #include "terrace/plan/best.h"
 #include "terrace/plan/estimate.h"
 #include "terrace/plan/prediction.h"
+#include "terrace/plan/published_errors.h"
 #include "terrace/plan/tensor_reach.h"
 
 namespace terrace::plan {
@@ -20,12 +21,13 @@ struct Plan {
   std::vector<Change> changes = {};  // that would help most; of a run that is not feasible: the nearest feasible ones
   std::optional<double> items = {};  // that the run trains on, instead of those of train.steps
   std::optional<TensorReach> tensor_reach = {};  // with several tensor ranks
+  StepInterval interval = {};
 };
 
 // Predicts the configuration and the changes.
 Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items = {});
 
-// The keys: feasible, reason, parameters, model_flops, hardware_flops, step_seconds, samples_per_second,
+// The keys: feasible, reason, parameters, model_flops, hardware_flops, step_seconds, interval, samples_per_second,
 // tokens_per_second (or the family's items), mfu, hfu, bubble_share, queued_share, exposed_seconds by group,
 // computation_seconds by kind of the slowest stage, update_seconds, micro_batch_sizes (average and largest by name,
 // where samples differ in size), limit, tensor_groups (null with one tensor rank), run, trainings, checkpoint,

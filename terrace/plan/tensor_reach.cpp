@@ -111,6 +111,10 @@ std::string TensorReach::warning() const {
                      format_seconds(seconds));
 }
 
+bool tensor_leaves_domain(const mesh::Mesh& mesh, const machine::Machine& machine) {
+  return !machine.tiers.empty() && some_group_leaves(mesh, tiers_up_to_domain(machine).front());
+}
+
 std::optional<TensorReach> tensor_reach(const config::Config& config, const Target& target,
                                         const Prediction& prediction) {
   if (config.layout.tensor == 1 || target.machine.tiers.empty()) return std::nullopt;

@@ -39,6 +39,10 @@ struct TensorReach {
 std::optional<TensorReach> tensor_reach(const config::Config& config, const Target& target,
                                         const Prediction& prediction);
 
+// Whether some group of tensor ranks has ranks on several nodes, or in several units of the innermost tier if the
+// machine has no nodes.
+bool tensor_leaves_domain(const mesh::Mesh& mesh, const machine::Machine& machine);
+
 // "step 10.2 s, 1.2 times as fast: --set layout.tensor=8", or that no such layout fits.
 std::string text_of(const SmallerGroups& groups, const TensorReach& reach);
 // A heading with a row for the plan and for each smaller size, behind the warning if there is one; "" if the groups

@@ -1,0 +1,153 @@
+// Compares summaries of errors and the intervals that follow with values worked out by hand.
+#include "terrace/plan/published_errors.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "terrace/base/error.h"
+#include "terrace/plan/plan_page.h"
+#include "terrace/plan/plan_report.h"
+#include "tests/plan/small_gpt.h"
+#include "tests/plan/small_machine.h"
+
+namespace terrace::plan {
+namespace {
+
+std::string kind_on(int64_t devices, int64_t tensor, int64_t pipeline, config::Sharding sharding) {
+  config::Config config = small_gpt(4, 32, 8);
+  config.layout.tensor = tensor;
+  config.layout.pipeline = pipeline;
+  config.layout.sharding = sharding;
+  return layout_kind(config, {.machine = small_machine(), .software = {}, .devices = devices});
+}
+
+// Nodes have four devices.
+TEST(LayoutKind, FirstThatHolds) {
+  using config::Sharding;
+  EXPECT_EQ(kind_on(4, 1, 1, Sharding::ddp), "one stage in one node");
+  EXPECT_EQ(kind_on(4, 4, 1, Sharding::ddp), "one stage in one node");
+  EXPECT_EQ(kind_on(8, 2, 1, Sharding::zero1), "one stage over nodes");
+  EXPECT_EQ(kind_on(4, 1, 2, Sharding::zero1), "pipeline in one node");
+  EXPECT_EQ(kind_on(8, 4, 2, Sharding::ddp), "pipeline over nodes");
+  EXPECT_EQ(kind_on(8, 8, 1, Sharding::ddp), "tensor over nodes");
+  EXPECT_EQ(kind_on(4, 1, 1, Sharding::zero3), "weights cut");
+}
+
+ComparedRun run_of(const std::string& kind, double error, int64_t devices) {
+  return {.kind = kind,
+          .family = "gpt",
+          .machine = "small",
+          .program = "p",
+          .devices = devices,
+          .parameters = 100 * devices,
+          .error = error};
+}
+
+TEST(PublishedErrors, ExtremesOfFewRunsAndPercentilesOfMany) {
+  std::vector<ComparedRun> runs = {run_of("few", 0.1, 2), run_of("few", -0.25, 8)};
+  for (int i = 0; i < 40; ++i) runs.push_back(run_of("many", 0.01 * i, 4));
+  const std::vector<PublishedErrors> errors = summarize(runs);
+  ASSERT_EQ(errors.size(), 2u);
+  EXPECT_EQ(errors[0].kind, "few");
+  EXPECT_EQ(errors[0].runs, 2);
+  EXPECT_EQ(errors[0].lowest, -0.25);
+  EXPECT_EQ(errors[0].highest, 0.1);
+  EXPECT_EQ(errors[0].most_devices, 8);
+  EXPECT_EQ(errors[0].fewest_parameters, 200);
+  EXPECT_EQ(errors[0].most_parameters, 800);
+  // The second and the 38th of 40.
+  EXPECT_EQ(errors[1].lowest, 0.01);
+  EXPECT_EQ(errors[1].highest, 0.37);
+  EXPECT_EQ(read_published_errors(json_of(errors).dump()), errors);
+}
+
+TEST(PublishedErrors, RefusesOtherText) {
+  EXPECT_THROW(read_published_errors("[{\"kind\": 1}]"), UserError);
+  EXPECT_THROW(read_published_errors("errors"), UserError);
+}
+
+// Those of the built-in file, of which house.plan_errors says that the benchmark writes them.
+TEST(PublishedErrors, BuiltInOnesHaveEveryKindOnce) {
+  std::map<std::string, int> kinds;
+  for (const PublishedErrors& one : published_errors()) {
+    ++kinds[one.kind];
+    EXPECT_GT(one.runs, 0);
+    EXPECT_LE(one.lowest, one.highest);
+    EXPECT_GT(one.lowest, -1);
+  }
+  for (const char* kind : {"one stage in one node", "one stage over nodes", "pipeline in one node",
+                           "pipeline over nodes", "tensor over nodes", "weights cut"}) {
+    EXPECT_EQ(kinds[kind], 1) << kind;
+  }
+}
+
+PublishedErrors errors_of_small() {
+  return {.kind = "one stage in one node",
+          .runs = 5,
+          .lowest = -0.2,
+          .highest = 0.25,
+          .most_devices = 4,
+          .fewest_parameters = 1000,
+          .most_parameters = 1'000'000,
+          .families = {"gpt"},
+          .machines = {"small"},
+          .programs = {"p", "q"}};
+}
+
+// A prediction 25% above and 20% below what is measured.
+TEST(StepInterval, DividesTheStepByTheErrors) {
+  const Target target{.machine = small_machine(), .software = {}, .devices = 4};
+  Prediction prediction = predict(small_gpt(2), target);
+  prediction.step_seconds = 10;
+  const StepInterval interval = step_interval(small_gpt(2), prediction, target, {errors_of_small()});
+  ASSERT_TRUE(interval.outside.empty()) << text_of(interval);
+  EXPECT_DOUBLE_EQ(interval.shortest_seconds, 8);
+  EXPECT_DOUBLE_EQ(interval.longest_seconds, 12.5);
+  EXPECT_EQ(text_of(interval),
+            "8.00 s to 12.5 s if it errs as for 5 published runs of p, q (one stage in one node; errors of -20% to "
+            "+25%)");
+  const Json json = json_of(interval);
+  EXPECT_EQ(json["shortest_seconds"], 8);
+  EXPECT_EQ(json["runs"], 5);
+}
+
+TEST(StepInterval, SaysWhatWasNotCompared) {
+  Target target{.machine = small_machine(), .software = {}, .devices = 4};
+  const auto outside = [&](const PublishedErrors& errors) {
+    const StepInterval interval = step_interval(small_gpt(2), predict(small_gpt(2), target), target, {errors});
+    EXPECT_TRUE(json_of(interval)["shortest_seconds"].is_null());
+    return text_of(interval);
+  };
+  PublishedErrors errors = errors_of_small();
+  errors.kind = "weights cut";
+  EXPECT_EQ(outside(errors),
+            "outside what was compared: no run was compared whose layout is of the kind \"one stage in one node\"");
+  errors = errors_of_small();
+  errors.machines = {"a", "b"};
+  EXPECT_EQ(outside(errors), "outside what was compared: runs of this kind were compared on a, b, not on small");
+  errors = errors_of_small();
+  errors.most_devices = 2;
+  EXPECT_EQ(outside(errors), "outside what was compared: runs of this kind were compared on up to 2 devices, not on 4");
+  errors = errors_of_small();
+  errors.families = {"vit"};
+  EXPECT_EQ(outside(errors), "outside what was compared: runs of this kind were of the family vit, not gpt");
+  errors = errors_of_small();
+  errors.fewest_parameters = 2'000'000'000;
+  errors.most_parameters = 175'000'000'000;
+  EXPECT_TRUE(outside(errors).starts_with("outside what was compared: models of this kind had 2B to 175B parameters"));
+}
+
+TEST(StepInterval, InTextJsonAndPageOfAPlan) {
+  const Plan plan = make_plan(small_gpt(2), {.machine = small_machine(), .software = {}, .devices = 4});
+  const std::string text = text_of(plan.interval);
+  EXPECT_TRUE(text.starts_with("outside what was compared: ")) << text;
+  EXPECT_NE(text_of(plan).find(text + "\n"), std::string::npos);
+  EXPECT_EQ(json_of(plan)["interval"]["outside"], plan.interval.outside);
+  const observe::PlanStatements said = statements_of(plan, "");
+  const std::map<std::string, std::string> facts(said.facts.begin(), said.facts.end());
+  EXPECT_EQ(facts.at("step as measured"), text);
+}
+
+}  // namespace
+}  // namespace terrace::plan
