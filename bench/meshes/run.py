@@ -25,7 +25,7 @@ from graph_data import prepared_arrays  # noqa: E402
 
 TERRACE = ROOT / "build/release/terrace"
 CONFIG = HERE / "meshes.toml"
-WAYS = {"without pooling": 0, "pooled every 3 layers": 3}
+WAYS = {"without pooling": 0, "pooled every 2 layers": 2}
 BAR = 1 / 3
 
 
