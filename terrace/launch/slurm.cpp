@@ -80,7 +80,7 @@ std::string submit_script(const std::string& file) {
   // "12" or "12;cluster"; a site may print more in front of it.
   const std::string& output = submitted.output;
   const std::string last = output.substr(output.rfind('\n') == std::string::npos ? 0 : output.rfind('\n') + 1);
-  const std::string number = last.substr(0, last.find(';'));
+  std::string number = last.substr(0, last.find(';'));
   if (submitted.code != 0 || !is_number(number)) {
     throw UserError::of("sbatch did not take {}: {}", file, output.empty() ? "it said nothing" : output);
   }

@@ -48,7 +48,7 @@ std::string submit(const Job& job, const std::string& script) {
   if (error) throw UserError::of("{} cannot be made: {}", run.string(), error.message());
   const fs::path file = run / "job.sh";
   write_text_atomically(file, script);
-  const std::string number = submit_script(file.string());
+  std::string number = submit_script(file.string());
   const JobRecord record{.job = number, .log = job.log_file(number).string(), .steps = job.request.config.train.steps};
   write_text_atomically(run / job_record_name, text_of(record) + "\n");
   return number;

@@ -28,6 +28,13 @@ bool is_deferred(const StepInstruction& one) {
                    one.movement == Movement::gather_gradients);
 }
 
+// The end of a movement that the program waits for where it begins.
+bool ended_at_once(const StepInstruction& one, const machine::Software& software) {
+  if (!software.reduces_while_computing && reduces_micro_batch(one, Kind::end_movement)) return true;
+  return !software.gathers_while_computing && one.kind == Kind::end_movement && one.movement == Movement::publish &&
+         schedule::is_first_hop(one);
+}
+
 Collective collective_of(schedule::TensorCollective::Kind kind) {
   switch (kind) {
     case schedule::TensorCollective::Kind::all_reduce:
@@ -60,8 +67,7 @@ schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::I
         planned.push_back(one);
         planned.back().kind = Kind::end_movement;
       }
-    } else if (one.kind == Kind::end_movement && one.movement == Movement::publish && schedule::is_first_hop(one) &&
-               !software.gathers_while_computing) {
+    } else if (ended_at_once(one, software)) {
       continue;
     } else if (!software.reduces_while_computing && is_deferred(one)) {
       deferred.push_back(one);
@@ -69,8 +75,6 @@ schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::I
       computed.push_back(one);
       computed.push_back(one);
       computed.back().kind = Kind::end_movement;
-    } else if (!software.reduces_while_computing && reduces_micro_batch(one, Kind::end_movement)) {
-      continue;
     } else {
       if (one.kind == Kind::finish_gradients) computed.insert(computed.end(), deferred.begin(), deferred.end());
       computed.push_back(one);
