@@ -14,7 +14,7 @@ struct Finding {
   Severity severity = Severity::error;
   std::string found = {};  // what is there, with its numbers and, where ranks differ, the ranks and their nodes
   std::string why = {};    // what comes of it
-  std::string fix = {};    // the line that mends it
+  std::string fix = {};    // the line that fixes it
 
   bool operator==(const Finding&) const = default;
 };

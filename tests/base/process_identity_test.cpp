@@ -1,4 +1,4 @@
-// Tests that processes are told apart by their identities, also after they have ended.
+// Tests that processes are distinguished by their identities, also after they have ended.
 #include "terrace/base/process_identity.h"
 
 #include <gtest/gtest.h>

@@ -68,7 +68,7 @@ TEST(DoctorElsewhere, AWorkstationWithoutGpusIsClean) {
   EXPECT_THAT(diagnosis.not_applicable, SizeIs(checks().size() - 1));
 }
 
-// mpirun binds each of two ranks to a core of its own unless it is told not to.
+// mpirun binds each of two ranks to a core of its own without an option that forbids it.
 TEST(DoctorElsewhere, RanksOnOneCoreEach) {
   FakedNode nodes[2];
   Job job;
