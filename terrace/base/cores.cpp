@@ -7,9 +7,11 @@
 #include <cmath>
 #include <fstream>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "terrace/base/control_groups.h"
+#include "terrace/base/core_list.h"
 
 namespace terrace {
 namespace {
@@ -44,17 +46,11 @@ CoreMask core_mask_unbound() {
   return given;
 }
 
-// Lists are such as "0-7,64-71".
 CoreMask cores_near(const std::string& bus_address, const std::filesystem::path& system) {
-  std::ifstream list(system / "sys/bus/pci/devices" / bus_address / "local_cpulist");
-  CoreMask mask;
-  for (size_t first = 0; list >> first;) {
-    size_t last = first;
-    if (list.peek() == '-') list.ignore() >> last;
-    for (size_t core = first; core <= last && core < mask.size(); ++core) mask[core] = true;
-    if (list.peek() == ',') list.ignore();
-  }
-  return mask;
+  std::ifstream file(system / "sys/bus/pci/devices" / bus_address / "local_cpulist");
+  std::string list;
+  std::getline(file, list);
+  return cores_of_list(list);
 }
 
 bool bind_to(const CoreMask& cores) {

@@ -62,8 +62,8 @@ Outcome check_plug_in(const Job& job) {
   if (!is_named && !(several_nodes && (slingshot || has_infiniband(job)))) {
     return does_not_apply(several_nodes ? "no network that needs a plug-in" : "the GPUs of one node need no network");
   }
-  std::vector<std::string> found;
-  for (const Readings& rank : job) found.push_back(problem_of_plug_in(rank, several_nodes, slingshot));
+  const std::vector<std::string> found =
+      found_on(job, [&](const Readings& rank) { return problem_of_plug_in(rank, several_nodes, slingshot); });
   std::string fix = "export NCCL_NET=IB, or unset NCCL_NET and NCCL_NET_PLUGIN";
   if (slingshot) {
     fix = has_amd_gpus(job) ? "module load rccl-net-plugin, after rocm; then export NCCL_NET=OFI"

@@ -66,8 +66,7 @@ std::vector<Variant> variants_of(const Job& job, const std::string& file) {
 
 Outcome check_code_object(const Job& job) {
   if (!has_amd_gpus(job)) return does_not_apply("no GPU of AMD that computes is on the bus");
-  std::vector<std::string> found;
-  for (const Readings& rank : job) found.push_back(problem_of_code(rank));
+  const std::vector<std::string> found = found_on(job, problem_of_code);
   const bool only_xnack =
       std::ranges::all_of(found, [](const std::string& text) { return text.empty() || text.starts_with("HSA_XNACK"); });
   return outcome_of(

@@ -64,10 +64,8 @@ Outcome check_memory(const Job& job) {
   if (!knows)
     return does_not_apply(has_gpus(job) ? "the driver of the GPUs has no file of their free memory"
                                         : "no GPU that computes is on the bus");
-  std::vector<std::string> found;
-  for (const Readings& rank : job) found.push_back(problem_of_memory(rank));
   return outcome_of(
-      job, found,
+      job, found_on(job, problem_of_memory),
       {.severity = Severity::error,
        .why = "another process or an earlier job holds this memory, and a run that was planned for all of it "
               "ends for want of memory",
@@ -76,9 +74,7 @@ Outcome check_memory(const Job& job) {
 
 Outcome check_caches(const Job& job) {
   if (!has_amd_gpus(job)) return does_not_apply("no GPU of AMD that computes is on the bus");
-  std::vector<std::string> found;
-  for (const Readings& rank : job) found.push_back(problem_of_caches(rank));
-  return outcome_of(job, found,
+  return outcome_of(job, found_on(job, problem_of_caches),
                     {.severity = Severity::warning,
                      .why = "MIOpen locks its files, which fails or waits where many ranks share them over a network",
                      .fix = "export MIOPEN_USER_DB_PATH=/tmp/miopen-$SLURM_JOB_ID "

@@ -98,6 +98,12 @@ std::string variable_of(const Readings& rank, const std::string& name) {
   return found == rank.environment.end() ? "" : found->second;
 }
 
+std::vector<std::string> found_on(const Job& job, const std::function<std::string(const Readings&)>& problem) {
+  std::vector<std::string> found;
+  for (const Readings& rank : job) found.push_back(problem(rank));
+  return found;
+}
+
 Outcome outcome_of(const Job& job, const std::vector<std::string>& found, Finding finding) {
   constexpr size_t most_texts = 4;
   std::vector<std::pair<std::string, std::vector<int64_t>>> texts;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ const Gpu* gpu_of(const Readings& rank, const std::string& address);
 // The value of a variable of the rank, "" where it is not set.
 std::string variable_of(const Readings& rank, const std::string& name);
 
+// What `problem` finds on each rank, in the order of the ranks.
+std::vector<std::string> found_on(const Job& job, const std::function<std::string(const Readings&)>& problem);
 // What the check found on each rank, "" where nothing: an outcome with one finding that names the ranks and their
 // nodes, or with none. Ranks with the same text are named together; at most four texts are shown.
 Outcome outcome_of(const Job& job, const std::vector<std::string>& found, Finding finding);
