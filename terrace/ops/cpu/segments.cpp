@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "terrace/ops/cpu/kernels.h"
-#include "terrace/ops/cpu/lanes.h"
+#include "terrace/ops/cpu/lane_vectors.h"
 #include "terrace/ops/element_type.h"
 
 namespace terrace::ops::cpu {
@@ -22,24 +22,20 @@ struct SegmentPlaces {
 };
 
 // sums [rows, columns] of the elements [E, columns].
-template <typename T>
-TERRACE_VECTOR_CLONES void sum_rows(T* sums, const T* elements, SegmentPlaces places, int64_t columns, int64_t begin,
+template <int bytes, typename T>
+TERRACE_INLINE inline void sum_rows(T* sums, const T* elements, SegmentPlaces places, int64_t columns, int64_t begin,
                                     int64_t end) {
-  using A = Wide<T>;
-  constexpr int64_t tile = 128;
   for (int64_t row = begin; row < end; ++row) {
-    for (int64_t left = 0; left < columns; left += tile) {
-      const int64_t width = std::min(tile, columns - left);
-      A sum[tile] = {};
+    for_groups<bytes / 8>(columns, [&]<int vectors>(int64_t left, Vectors<vectors>, auto count) TERRACE_INLINE {
+      Lanes<Wide<T>, bytes> sum[vectors];
       for (int64_t place = places.first[row]; place < places.first[row + 1]; ++place) {
         const T* line = elements + places.element(place) * columns + left;
-        TERRACE_LANE_LOOP
-        for (int64_t i = 0; i < width; ++i) sum[i] += A(widen(line[i]));
+        TERRACE_PIECE_LOOP
+        for (int v = 0; v < vectors; ++v) sum[v] = sum[v] + load_lanes<bytes>(line + v * num_lanes, count);
       }
-      T* to = sums + row * columns + left;
-      TERRACE_LANE_LOOP
-      for (int64_t i = 0; i < width; ++i) to[i] = narrow<T>(sum[i]);
-    }
+      TERRACE_PIECE_LOOP
+      for (int v = 0; v < vectors; ++v) store_lanes(sums + row * columns + left + v * num_lanes, sum[v], count);
+    });
   }
 }
 
@@ -82,7 +78,9 @@ void sum_segments(const at::Tensor& elements, const at::Tensor& order, const at:
   const int64_t columns = elements.size(1);
   for_type(elements.scalar_type(), [&]<typename T>(T) {
     over_rows(sums.size(0), elements.size(0), columns, [&](int64_t begin, int64_t end) {
-      sum_rows(sums.mutable_data_ptr<T>(), elements.const_data_ptr<T>(), places, columns, begin, end);
+      with_widest_registers([&]<int bytes>(RegisterBytes<bytes>) TERRACE_INLINE {
+        sum_rows<bytes>(sums.mutable_data_ptr<T>(), elements.const_data_ptr<T>(), places, columns, begin, end);
+      });
     });
   });
 }
