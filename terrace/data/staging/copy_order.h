@@ -1,0 +1,81 @@
+// Decides which extents are copied into the window next, and which of those there make room for them: the one whose
+// next use is furthest ahead (L. A. Belady, "A study of replacement algorithms for a virtual-storage computer", 1966),
+// as far as the uses are known.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+namespace terrace::data {
+
+// Follows the uses in their order, ahead of the readers, as a cache would: of an extent that is not there a copy is
+// made, in place of the one that is used last from there on. The copy is due as soon as the readers are done with what
+// it replaces. For this to be well ahead of its use, what was used among the latest uses, a quarter as many as the
+// window has slots, is not replaced.
+class CopyOrder {
+ public:
+  struct Copy {
+    uint32_t extent = 0, slot = 0;
+    std::optional<uint32_t> replaced = {};  // the extent that was in the slot
+    bool operator==(const Copy&) const = default;
+  };
+
+  // `slots`: extents that the window holds.
+  explicit CopyOrder(uint64_t slots) : slots_(slots) {}
+
+  // Adds the extents that a step reads, each once, in the order of their use. Steps ascend.
+  void add_step(int64_t step, std::span<const uint32_t> extents);
+  // The readers are done with all steps before this one.
+  void begin_step(int64_t step);
+
+  // The next copy, of an extent that counts as there from now on. Nothing where all known uses are served, or where the
+  // readers still need what it would replace.
+  std::optional<Copy> next();
+  // Whether next() would have to replace an extent, for which it should know as many uses as possible.
+  bool replaces() const { return used_slots_ >= slots_; }
+  // The latest copy failed: its extent is not there, its slot is used no more, and the window grows no further.
+  void give_up(const Copy& copy);
+
+  uint64_t known_uses() const { return uses_.size(); }
+  uint64_t slots() const { return slots_; }
+
+ private:
+  // Uses are numbered from 1 on through the whole run; a number 0 stands for none.
+  struct Use {
+    uint32_t extent = 0;
+    int64_t step = 0;
+    uint64_t next = 0;  // of the same extent
+  };
+  struct Known {
+    uint64_t last = 0;    // use that is known
+    uint64_t next = 0;    // use from the cursor on
+    uint64_t passed = 0;  // latest use before the cursor, and its step
+    int64_t passed_step = 0;
+    std::optional<uint32_t> slot = {};
+    bool replaceable = false;
+  };
+  Use& use(uint64_t number) { return uses_[static_cast<size_t>(number - base_)]; }
+  // What is never used again is replaced first, and of that what was used longest ago.
+  static uint64_t rank_of(const Known& known) {
+    return known.next != 0 ? known.next : std::numeric_limits<uint64_t>::max() - known.passed;
+  }
+  void set_replaceable(uint32_t extent, Known& known, bool replaceable);
+  // Moves the cursor over a use.
+  void pass();
+
+  uint64_t slots_, used_slots_ = 0;
+  int64_t now_ = std::numeric_limits<int64_t>::min();  // the latest begin_step()
+  std::deque<Use> uses_;                               // the first one has the number base_
+  uint64_t base_ = 1, cursor_ = 1;
+  std::unordered_map<uint32_t, Known> known_;
+  std::set<std::pair<uint64_t, uint32_t>> replaceable_;  // by rank_of()
+  std::deque<std::pair<uint64_t, uint32_t>> recent_;     // uses that were passed lately, of extents in the window
+};
+
+}  // namespace terrace::data

@@ -1,0 +1,154 @@
+// Follows the steps of the readers, and copies one extent after another.
+#include "terrace/data/staging/stager.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <unordered_set>
+#include <utility>
+
+#include "terrace/base/error.h"
+#include "terrace/base/log.h"
+#include "terrace/base/units.h"
+
+namespace terrace::data {
+namespace {
+
+constexpr auto idle_pause = std::chrono::milliseconds(5);
+// Known uses take 24 bytes each.
+constexpr uint64_t most_known_uses = uint64_t{1} << 20;
+
+bool is_full_disk(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+
+}  // namespace
+
+Stager::Stager(std::shared_ptr<StageWindow> window, StagerRequest request)
+    : window_(std::move(window)),
+      request_(std::move(request)),
+      extents_(file_sizes(request_.files), window_->size().extent_bytes),
+      order_(window_->size().slots),
+      buffer_(window_->size().extent_bytes),
+      next_step_(request_.first_step) {
+  for (const MappedFile* file : request_.files) {
+    Source source{.descriptor = ::open(file->path().c_str(), O_RDONLY | O_CLOEXEC)};
+    struct stat status {};
+    if (source.descriptor < 0 || ::fstat(source.descriptor, &status) != 0) {
+      throw UserError::of("cannot open {} to stage it: {}", file->path().string(), std::strerror(errno));
+    }
+    source.bytes = status.st_size;
+    source.seconds = status.st_mtim.tv_sec;
+    source.nanoseconds = status.st_mtim.tv_nsec;
+    sources_.push_back(source);
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+Stager::~Stager() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  for (const Source& source : sources_) ::close(source.descriptor);
+}
+
+void Stager::run() {
+  std::unique_lock lock(mutex_);
+  while (!stops_ && !ended_) {
+    lock.unlock();
+    bool progresses = false;
+    try {
+      progresses = make_progress();
+    } catch (const std::exception& error) {
+      stop(error.what());
+    }
+    lock.lock();
+    if (!progresses) changed_.wait_for(lock, idle_pause, [&] { return stops_; });
+  }
+}
+
+bool Stager::make_progress() {
+  if (window_->lost()) {
+    ended_ = true;
+    return false;
+  }
+  order_.begin_step(window_->least_step() - steps_of_readers);
+  const bool added = add_step();
+  // What is replaced is chosen by all uses that can be known.
+  if (added && order_.replaces()) return true;
+  const std::optional<CopyOrder::Copy> copy = order_.next();
+  if (copy) perform(*copy);
+  return added || copy;
+}
+
+bool Stager::add_step() {
+  next_step_ = std::max(next_step_, window_->least_step());
+  if (next_step_ > request_.last_step || order_.known_uses() >= most_known_uses) return false;
+  std::vector<uint32_t> extents;
+  std::unordered_set<uint32_t> listed;
+  for (const FileRange& range : request_.reads(next_step_)) {
+    const auto file = std::ranges::find(request_.files, range.file);
+    TERRACE_CHECK(file != request_.files.end(), "{} is not staged", range.file->path().string());
+    extents_.for_each_part(static_cast<size_t>(file - request_.files.begin()), range.offset, range.bytes,
+                           [&](const Extents::Part& part) {
+                             if (listed.insert(part.extent).second) extents.push_back(part.extent);
+                           });
+  }
+  order_.add_step(next_step_++, extents);
+  return true;
+}
+
+bool Stager::unchanged(size_t file) {
+  struct stat status {};
+  const Source& source = sources_[file];
+  return ::fstat(source.descriptor, &status) == 0 && status.st_size == source.bytes &&
+         status.st_mtim.tv_sec == source.seconds && status.st_mtim.tv_nsec == source.nanoseconds;
+}
+
+void Stager::stop(const std::string& why) {
+  log_warning("data.stage = \"{}\": {}; what is not staged yet is read from its source", request_.folder, why);
+  ended_ = true;
+}
+
+void Stager::perform(const CopyOrder::Copy& copy) {
+  if (copy.replaced) window_->withdraw(*copy.replaced);
+  const Extents::Place place = extents_.place(copy.extent);
+  const std::string path = request_.files[place.file]->path().string();
+  const int descriptor = sources_[place.file].descriptor;
+  const std::span<std::byte> bytes = std::span(buffer_).first(place.bytes);
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got =
+        ::pread(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(place.offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0)
+      return stop(fmt::format("cannot read {}: {}", path, got < 0 ? std::strerror(errno) : "it was cut off"));
+    done += static_cast<size_t>(got);
+  }
+  if (!unchanged(place.file)) return stop(fmt::format("{} was changed while the run trains", path));
+  const int error = window_->write(copy.slot, bytes);
+  if (error == 0) {
+    window_->publish(copy.extent, copy.slot);
+    window_->count_copied(place.bytes);
+    // The copy is read from now on, so the system need not keep the source's pages.
+    ::posix_fadvise(descriptor, static_cast<off_t>(place.offset), static_cast<off_t>(place.bytes), POSIX_FADV_DONTNEED);
+  } else if (is_full_disk(error)) {
+    order_.give_up(copy);
+    log_warning("data.stage = \"{}\" is full ({}) with {} of the data there; the rest is read from its source",
+                request_.folder, std::strerror(error),
+                format_bytes(static_cast<double>(order_.slots() * extents_.extent_bytes())));
+    if (order_.slots() == 0) ended_ = true;
+  } else if (window_->declare_lost()) {
+    log_warning(
+        "data.stage = \"{}\" cannot be written to any more: {}; the data are read from their source from here on",
+        request_.folder, std::strerror(error));
+  }
+}
+
+}  // namespace terrace::data

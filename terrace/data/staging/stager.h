@@ -1,0 +1,67 @@
+// Copies what the ranks of a node will read into the window of the node, ahead of its use, on a thread of its own.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "terrace/data/staging/copy_order.h"
+#include "terrace/data/staging/extents.h"
+#include "terrace/data/staging/file_range.h"
+#include "terrace/data/staging/stage_window.h"
+
+namespace terrace::data {
+
+// Steps behind the one that is read first in which a step's data may still be read, by the evaluation after it.
+inline constexpr int64_t steps_of_readers = 3;
+
+struct StagerRequest {
+  std::vector<const MappedFile*> files = {};  // outlive the stager
+  // What all ranks of the node read in a step, in the order in which they do. Called on the stager's thread.
+  std::function<FileRanges(int64_t step)> reads = {};
+  int64_t first_step = 1, last_step = 0;
+  std::string folder = {};  // data.stage, for messages
+};
+
+class Stager {
+ public:
+  // Begins at once. The window was made by this process.
+  Stager(std::shared_ptr<StageWindow> window, StagerRequest request);
+  Stager(const Stager&) = delete;
+  ~Stager();
+
+ private:
+  // A file to copy from, as it was when the stager began.
+  struct Source {
+    int descriptor = -1;
+    int64_t bytes = 0, seconds = 0, nanoseconds = 0;  // size, and time of the last change
+  };
+  void run();
+  // Whether there may be more to copy at once.
+  bool make_progress();
+  bool add_step();
+  void perform(const CopyOrder::Copy& copy);
+  bool unchanged(size_t file);
+  void stop(const std::string& why);
+
+  std::shared_ptr<StageWindow> window_;
+  StagerRequest request_;
+  Extents extents_;
+  CopyOrder order_;
+  std::vector<Source> sources_;
+  std::vector<std::byte> buffer_;
+  int64_t next_step_;
+  bool ended_ = false;  // nothing is copied any more
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stops_ = false;
+  std::thread thread_;
+};
+
+}  // namespace terrace::data
