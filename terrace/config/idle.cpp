@@ -148,14 +148,20 @@ bool uses_nodes(const Config& c) {
   return names(c.layout, GroupWord::pair) || names(c.layout, GroupWord::node) || may_use_rails(c) || has_node_type;
 }
 
+// Where ranks of a node share a disk. The key belongs to families.
+bool stages_data(const Config& c) {
+  const Key* stage = c.family == nullptr ? nullptr : find_key(c.family->settings.keys, "data.stage");
+  return stage != nullptr && stage->write(c) != toml_text(std::string_view());
+}
+
 std::string pair_size(const Config& c) {
   // Beside nodes that have an effect it must divide them.
-  if (uses_nodes(c)) return "";
+  if (uses_nodes(c) || stages_data(c)) return "";
   return "where nothing is cut over a pair; remove it, or use sharding = \"three_level\" or \"pair\" in a shard_ key";
 }
 
 std::string node_size(const Config& c) {
-  if (uses_nodes(c)) return "";
+  if (uses_nodes(c) || stages_data(c)) return "";
   return "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key, or "
          "route "
          "= \"rails\"";
@@ -264,7 +270,7 @@ const std::vector<IdleRule>& core_idle_rules() {
       {.key = "layout.ranks_per_pair", .causes = sharding_keys, .beside = pair_size, .on = one_data_rank},
       {.key = "layout.ranks_per_node",
        .causes = {"layout.sharding", "layout.shard_weights", "layout.shard_gradients", "layout.shard_optimizer",
-                  "layout.route", "layout.node_type", "observe.machine"},
+                  "layout.route", "layout.node_type", "observe.machine", "data.stage"},
        .off = "0",
        .beside = node_size,
        .on = one_data_rank},

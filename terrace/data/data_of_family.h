@@ -11,6 +11,7 @@
 #include "terrace/config/config.h"
 #include "terrace/data/preparation.h"
 #include "terrace/data/source.h"
+#include "terrace/data/staging/stage_config.h"
 
 namespace terrace::data {
 
@@ -26,6 +27,9 @@ class DataOfFamily {
   virtual std::vector<std::string> problems_with_files(const config::Config& config) const = 0;
   // The contents of each of these files, in words and as a checksum, which must be equal on all ranks.
   virtual std::vector<std::pair<std::string, std::string>> file_facts(const config::Config& config) const = 0;
+
+  // Where the records are staged; nowhere for a family that lacks the keys.
+  virtual StageConfig stage(const config::Config&) const { return {}; }
 
   // Whether hold_out() is possible: if not, models are evaluated on the data of their run only.
   virtual bool evaluates_other_data() const { return false; }

@@ -5,17 +5,22 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "terrace/base/attached_file.h"
 #include "terrace/base/json.h"
 #include "terrace/base/sizes.h"
+#include "terrace/data/staging/file_range.h"
 
 namespace terrace::data {
+
+class StagedReader;
 
 // A tensor in the memory of the host, row-major.
 struct HostTensor {
@@ -119,6 +124,24 @@ class Source {
   virtual std::vector<Baseline> baselines() const { return {}; }
   // Files that each checkpoint keeps, such as a tokenizer or the means of variables.
   virtual std::vector<AttachedFile> attached_files() const { return {}; }
+
+  // The large files from which the samples are read, in the same order on all ranks; none where a family's data cannot
+  // be staged on a disk of the node (docs/staging.md).
+  virtual std::vector<const MappedFile*> staged_files() const { return {}; }
+  // What micro_batches() and held_out_micro_batch() read of these files for the same arguments, about in their order.
+  virtual FileRanges reads(const StepShare& /*share*/, const TensorNames& /*names*/) const { return {}; }
+  virtual FileRanges held_out_reads(const HeldOut& /*held_out*/, const RoundShare& /*share*/,
+                                    const TensorNames& /*names*/) const {
+    return {};
+  }
+  // From now on these files are read by `staged`. Called before several threads use the source.
+  virtual void read_by(std::shared_ptr<const StagedReader> staged) { staged_ = std::move(staged); }
+
+ protected:
+  const StagedReader* staged() const { return staged_.get(); }  // null where nothing is staged
+
+ private:
+  std::shared_ptr<const StagedReader> staged_;
 };
 
 }  // namespace terrace::data

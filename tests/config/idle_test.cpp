@@ -194,6 +194,13 @@ const std::vector<IdleKey> cases = {
      {"layout.shard_optimizer=node"}},
     {"layout.ranks_per_node",
      "2",
+     {"layout.sharding=zero1"},
+     "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key, or route = "
+     "\"rails\"",
+     {"data.stage=/fast"}},
+    {"data.stage_bytes", "1000000", {}, "without data.stage; name a folder there, or remove it", {"data.stage=/fast"}},
+    {"layout.ranks_per_node",
+     "2",
      {"layout.sharding=zero1", "layout.reduce_type=int4"},
      "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key, or route = "
      "\"rails\"",

@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "terrace/base/random.h"
@@ -66,6 +68,97 @@ inline bool equal(const MicroBatch& a, const MicroBatch& b) {
 
 inline bool equal(const std::vector<MicroBatch>& a, const std::vector<MicroBatch>& b) {
   return std::ranges::equal(a, b, [](const MicroBatch& one, const MicroBatch& other) { return equal(one, other); });
+}
+
+inline constexpr int64_t staged_steps = 12;
+inline constexpr uint64_t staged_extent = 4096;
+
+inline StepShare staged_share(int64_t step, int64_t rank) {
+  return {.step = step,
+          .first_sample = static_cast<uint64_t>(step - 1) * 6,
+          .samples = 6,
+          .rank = rank,
+          .ranks = 2,
+          .micro_batch = 2};
+}
+
+inline FileRanges all_reads(const Source& source, int64_t step, const TensorNames& names) {
+  FileRanges ranges;
+  for (const int64_t rank : {0, 1}) {
+    const FileRanges own = source.reads(staged_share(step, rank), names);
+    ranges.insert(ranges.end(), own.begin(), own.end());
+  }
+  if (step != staged_steps) return ranges;
+  for (const HeldOut& held_out : source.held_out(1000)) {
+    RoundShare share{.ranks = 2, .micro_batch = 2};
+    for (share.round = 0; share.round < source.rounds(held_out, share); ++share.round) {
+      for (share.rank = 0; share.rank < 2; ++share.rank) {
+        const FileRanges own = source.held_out_reads(held_out, share, names);
+        ranges.insert(ranges.end(), own.begin(), own.end());
+      }
+    }
+  }
+  return ranges;
+}
+
+// All batches of all steps and of an evaluation.
+inline std::vector<MicroBatch> all_batches(const Source& source, const TensorNames& names) {
+  std::vector<MicroBatch> batches;
+  const auto add = [&](MicroBatch batch) { batches.push_back(std::move(batch)); };
+  for (int64_t step = 1; step <= staged_steps; ++step) {
+    for (const int64_t rank : {0, 1}) {
+      for (MicroBatch& batch : source.micro_batches(staged_share(step, rank), names)) add(std::move(batch));
+    }
+  }
+  for (const HeldOut& held_out : source.held_out(1000)) {
+    RoundShare share{.ranks = 2, .micro_batch = 2};
+    for (share.round = 0; share.round < source.rounds(held_out, share); ++share.round) {
+      for (share.rank = 0; share.rank < 2; ++share.rank) {
+        add(source.held_out_micro_batch(held_out, share, names));
+      }
+    }
+  }
+  return batches;
+}
+
+// `open` opens the same data each time. With a window for all, no byte may come from the source once all is copied:
+// then reads() named every range. With one for a few extents some bytes do, and the batches are the same all the same.
+inline void expect_same_when_staged(const TemporaryFolder& folder, const std::function<std::unique_ptr<Source>()>& open,
+                                    const TensorNames& names) {
+  const auto plain = open();
+  const std::vector<MicroBatch> right = all_batches(*plain, names);
+  std::set<uint32_t> extents;
+  const auto files = plain->staged_files();
+  const Extents numbered(file_sizes(files), staged_extent);
+  uint64_t wanted = 0;
+  for (int64_t step = 1; step <= staged_steps; ++step) {
+    for (const FileRange& range : all_reads(*plain, step, names)) {
+      const auto file = static_cast<size_t>(std::ranges::find(files, range.file) - files.begin());
+      numbered.for_each_part(file, range.offset, range.bytes, [&](const Extents::Part& part) {
+        if (extents.insert(part.extent).second) wanted += numbered.place(part.extent).bytes;
+      });
+    }
+  }
+  ASSERT_GT(extents.size(), 4u);  // else a window of two would hold all
+  for (const uint64_t slots : {extents.size(), size_t{2}}) {
+    SCOPED_TRACE(slots);
+    const auto source = open();
+    const TestStage stage(
+        folder / "disk", source->staged_files(), [&](int64_t step) { return all_reads(*source, step, names); },
+        staged_steps, staged_extent, slots);
+    source->read_by(stage.reader);
+    if (slots == extents.size()) {
+      ASSERT_TRUE(wait_for([&] { return stage.window->copied_bytes() == wanted; }));
+    }
+    EXPECT_TRUE(equal(all_batches(*source, names), right));
+    if (slots == extents.size()) {
+      EXPECT_EQ(stage.window->counts().source_bytes, 0u);
+      EXPECT_GT(stage.window->counts().staged_bytes, 0u);
+    } else {
+      EXPECT_GT(stage.window->counts().source_bytes, 0u);
+    }
+    source->read_by(nullptr);
+  }
 }
 
 }  // namespace terrace::data

@@ -8,6 +8,7 @@
 #include "terrace/base/error.h"
 #include "terrace/config/section_keys.h"
 #include "terrace/data/fields/fields_description.h"
+#include "terrace/data/staging/stage_keys.h"
 
 namespace terrace::data {
 namespace {
@@ -25,6 +26,10 @@ std::string input_step_has_inputs(const config::Config& c) {
   if (fields_of(c).input_step == 0 || fields_of(c).inputs > 1) return "";
   return fmt::format("data.input_step = {} s with data.inputs = 1 has no two inputs to lie between; remove it",
                      fields_of(c).input_step);
+}
+
+std::string fields_without_stage(const config::Config& c) {
+  return fields_of(c).stage.stages() ? "" : stage_bytes_without_stage;
 }
 
 }  // namespace
@@ -55,12 +60,15 @@ std::vector<config::Key> fields_keys() {
       "for it. Right where no longitude differs from another: for planets without continents.");
   data.feature("held_out_split", &D::held_out_split, config::Word{{"validation", "test"}}, OnResume::may_change,
                "Part of the times on which the model is evaluated.");
+  add_stage_keys([](auto& config) -> decltype(auto) { return (fields_of(config)); }, list);
   return list;
 }
 
 std::vector<config::Rule> fields_rules() {
   return {{{"data.leads"}, leads_are_ahead}, {{"data.input_step", "data.inputs"}, input_step_has_inputs}};
 }
+
+std::vector<config::IdleRule> fields_idle_rules() { return {stage_bytes_idle_rule(fields_without_stage)}; }
 
 void hold_out_fields(FieldsConfig& config, const std::vector<std::string>& datasets, const AttachedPaths& attached) {
   if (datasets.size() != 1) {

@@ -6,8 +6,10 @@
 
 #include "terrace/base/attached_file.h"
 #include "terrace/config/config.h"
+#include "terrace/config/idle.h"
 #include "terrace/config/key.h"
 #include "terrace/config/rules.h"
+#include "terrace/data/staging/stage_config.h"
 
 namespace terrace::data {
 
@@ -21,6 +23,7 @@ struct FieldsConfig {
   std::vector<std::string> constants = {};    // fields of the dataset that do not change, as further inputs
   std::string held_out_split = "validation";  // the part of the times on which a model is evaluated
   bool turned = false;                        // whether training samples are turned about the poles at random
+  StageConfig stage = {};
   bool operator==(const FieldsConfig&) const = default;
 };
 
@@ -30,6 +33,7 @@ inline const FieldsConfig& fields_of(const config::Config& config) { return conf
 
 std::vector<config::Key> fields_keys();
 std::vector<config::Rule> fields_rules();
+std::vector<config::IdleRule> fields_idle_rules();
 
 // Makes a dataset the only data, to be evaluated on its test part, or its validation part where it has no other, with
 // the statistics that a checkpoint keeps and the climatology of the training data. Throws UserError unless there is one

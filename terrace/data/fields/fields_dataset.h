@@ -39,6 +39,8 @@ class FieldsDataset {
   std::span<const float> field(int64_t time, int64_t variable) const;
   std::span<const float> constant(int64_t constant) const;
   std::span<const float> climatology(int64_t period, int64_t variable) const;
+  // The file that these arrays are mapped from.
+  const MappedFile& file() const { return mapped_.file(); }
   // Announces that all variables of a time will be read soon.
   void expect(int64_t time) const;
   // The number of the time that lies so many steps after (or, below 0, before) another; -1 where the data have none.

@@ -15,6 +15,7 @@
 #include "terrace/base/spelling.h"
 #include "terrace/data/divided_samples.h"
 #include "terrace/data/fields/normalised_fields.h"
+#include "terrace/data/staging/staged_reader.h"
 
 namespace terrace::data {
 namespace {
@@ -253,21 +254,87 @@ std::vector<HeldOut> FieldsSource::held_out(uint64_t at_most) const {
 
 MicroBatch FieldsSource::held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
                                               const TensorNames& names) const {
-  const int64_t first = (share.round * share.ranks + share.rank) * share.micro_batch;
-  const int64_t end = std::min(first + share.micro_batch, std::ssize(held_out.samples));
   std::vector<int64_t> numbers;
-  std::vector<FieldPair> pairs;
-  for (int64_t i = first; i < end; ++i) {
-    numbers.push_back(static_cast<int64_t>(held_out.samples[static_cast<size_t>(i)]));
-    pairs.push_back(held_out_pair(static_cast<uint64_t>(numbers.back())));
-  }
+  const std::vector<FieldPair> pairs = held_out_pairs_of(held_out, share, &numbers);
   return batch(pairs, std::move(numbers), names);
 }
 
+std::vector<FieldPair> FieldsSource::held_out_pairs_of(const HeldOut& held_out, const RoundShare& share,
+                                                       std::vector<int64_t>* numbers) const {
+  const int64_t first = (share.round * share.ranks + share.rank) * share.micro_batch;
+  const int64_t end = std::min(first + share.micro_batch, std::ssize(held_out.samples));
+  std::vector<FieldPair> pairs;
+  for (int64_t i = first; i < end; ++i) {
+    const uint64_t number = held_out.samples[static_cast<size_t>(i)];
+    if (numbers != nullptr) numbers->push_back(static_cast<int64_t>(number));
+    pairs.push_back(held_out_pair(number));
+  }
+  return pairs;
+}
+
+std::vector<const MappedFile*> FieldsSource::staged_files() const {
+  std::vector<const MappedFile*> files = {&dataset_.file()};
+  if (climatology_) files.push_back(&climatology_->file());
+  return files;
+}
+
+FileRanges FieldsSource::reads(const StepShare& share, const TensorNames& names) const {
+  std::vector<FieldPair> pairs;
+  for (const std::vector<int64_t>& numbers : own_samples(share, nullptr)) {
+    for (const int64_t number : numbers) {
+      pairs.push_back(training_pair(share.first_sample + static_cast<uint64_t>(number)));
+    }
+  }
+  return ranges_of(pairs, names);
+}
+
+FileRanges FieldsSource::held_out_reads(const HeldOut& held_out, const RoundShare& share,
+                                        const TensorNames& names) const {
+  return ranges_of(held_out_pairs_of(held_out, share, nullptr), names);
+}
+
+// As batch() reads them.
+FileRanges FieldsSource::ranges_of(const std::vector<FieldPair>& pairs, const TensorNames& names) const {
+  FileRanges ranges;
+  const auto add_fields = [&](int64_t time, const std::vector<Channel>& channels) {
+    for (const Channel& channel : channels) {
+      add_range(dataset_.file(), dataset_.field(time, channel.variable), ranges);
+    }
+  };
+  const auto add_climatology = [&](int64_t instant) {
+    const FieldsDataset& from = climatology_dataset();
+    const FieldsDescription& all = from.description();
+    if (all.climatology == ClimatologyKind::none) return;
+    for (const std::string& output : request_.outputs) {
+      const int64_t variable = FieldsDescription::find(all.variables, output);
+      if (variable < 0) continue;
+      add_range(from.file(), from.climatology(all.climatology_period(instant), variable), ranges);
+    }
+  };
+  const auto instant = [&](int64_t time) { return description().times[static_cast<size_t>(time)]; };
+  for (const FieldPair& pair : pairs) {
+    if (names.contains("inputs")) {
+      for (int64_t input = config_.inputs; input-- > 0;) {
+        add_fields(dataset_.time_after(pair.start, -input * input_steps_), inputs_);
+      }
+      for (const Channel& constant : constants_) {
+        add_range(dataset_.file(), dataset_.constant(constant.variable), ranges);
+      }
+    }
+    if (names.contains("targets") || names.contains("mask")) add_fields(pair.target, outputs_);
+    if (names.contains("before") || names.contains("climatology_before")) add_fields(pair.start, outputs_);
+    if (names.contains("climatology")) add_climatology(instant(pair.target));
+    if (names.contains("climatology_before")) add_climatology(instant(pair.start));
+  }
+  return ranges;
+}
+
 void FieldsSource::add_fields(int64_t time, const std::vector<Channel>& channels, std::vector<float>& values) const {
-  dataset_.expect(time);
-  for (const Channel& channel : channels)
-    add_normalised(dataset_.field(time, channel.variable), channel.moments, values);
+  if (staged() == nullptr) dataset_.expect(time);
+  for (const Channel& channel : channels) {
+    NumbersAtHand at_hand(staged());
+    add_normalised(at_hand(dataset_.file(), dataset_.field(time, channel.variable)), channel.moments, values);
+  }
 }
 
 void FieldsSource::add_inputs(const FieldPair& pair, std::vector<float>& values) const {
@@ -275,7 +342,8 @@ void FieldsSource::add_inputs(const FieldPair& pair, std::vector<float>& values)
     add_fields(dataset_.time_after(pair.start, -input * input_steps_), inputs_, values);
   }
   for (const Channel& constant : constants_) {
-    add_normalised(dataset_.constant(constant.variable), constant.moments, values);
+    NumbersAtHand at_hand(staged());
+    add_normalised(at_hand(dataset_.file(), dataset_.constant(constant.variable)), constant.moments, values);
   }
 }
 
@@ -299,7 +367,8 @@ HostTensor FieldsSource::climatology_tensor(const std::vector<int64_t>& targets,
             "with data.climatology",
             from.prefix(), request_.outputs[i], config_.fields);
       }
-      add_normalised(from.climatology(period, variable), outputs_[i].moments, values);
+      NumbersAtHand at_hand(staged());
+      add_normalised(at_hand(from.file(), from.climatology(period, variable)), outputs_[i].moments, values);
     }
   }
   return HostTensor::of(std::span<const float>(values), std::move(sizes));
@@ -316,7 +385,8 @@ void FieldsSource::add_climatology_before(int64_t start, int64_t done, std::vect
   if (done > 0) return;
   auto at = values.begin() + first;
   for (const Channel& output : outputs_) {
-    for (const float value : dataset_.field(start, output.variable)) {
+    NumbersAtHand at_hand(staged());
+    for (const float value : at_hand(dataset_.file(), dataset_.field(start, output.variable))) {
       if (std::isnan(value)) *at = 0;
       ++at;
     }
@@ -347,7 +417,8 @@ MicroBatch FieldsSource::batch(const std::vector<FieldPair>& pairs, std::vector<
       [&](const FieldPair& pair, std::vector<float>& values) { add_fields(pair.start, outputs_, values); });
   add("mask", of_outputs, [&](const FieldPair& pair, std::vector<float>& values) {
     for (const Channel& output : outputs_) {
-      const std::span<const float> field = dataset_.field(pair.target, output.variable);
+      NumbersAtHand at_hand(staged());
+      const std::span<const float> field = at_hand(dataset_.file(), dataset_.field(pair.target, output.variable));
       values.resize(values.size() + field.size());
       std::ranges::transform(field, values.end() - std::ssize(field),
                              [](float value) { return std::isnan(value) ? 0.0F : 1.0F; });

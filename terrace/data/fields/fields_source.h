@@ -69,6 +69,9 @@ class FieldsSource : public Source {
   std::vector<AttachedFile> attached_files() const override;
   Json identity() const override;
   Json fingerprint() const override { return identity(); }
+  std::vector<const MappedFile*> staged_files() const override;
+  FileRanges reads(const StepShare& share, const TensorNames& names) const override;
+  FileRanges held_out_reads(const HeldOut& held_out, const RoundShare& share, const TensorNames& names) const override;
 
   // A sample of the run, and one of the held-out split: all starts with the first lead, then with the second.
   FieldPair training_pair(uint64_t sample) const;
@@ -105,6 +108,9 @@ class FieldsSource : public Source {
   };
   // The starts of which all inputs and all targets lie in the training part.
   std::vector<int64_t> training_starts() const;
+  std::vector<FieldPair> held_out_pairs_of(const HeldOut& held_out, const RoundShare& share,
+                                           std::vector<int64_t>* numbers) const;
+  FileRanges ranges_of(const std::vector<FieldPair>& pairs, const TensorNames& names) const;
   void add_inputs(const FieldPair& pair, std::vector<float>& values) const;
   void add_fields(int64_t time, const std::vector<Channel>& channels, std::vector<float>& values) const;
   const FieldsDataset& climatology_dataset() const { return climatology_ ? *climatology_ : dataset_; }

@@ -11,6 +11,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/section_keys.h"
+#include "terrace/data/staging/stage_keys.h"
 
 namespace terrace::data {
 namespace {
@@ -58,6 +59,10 @@ std::string weights_of_one_dataset(const config::Config& c) {
              : "";
 }
 
+std::string graphs_without_stage(const config::Config& c) {
+  return graphs_of(c).stage.stages() ? "" : stage_bytes_without_stage;
+}
+
 }  // namespace
 
 std::vector<config::Key> graphs_keys() {
@@ -83,6 +88,7 @@ std::vector<config::Key> graphs_keys() {
   data.feature("most_atoms", &D::most_atoms, most, OnResume::may_change, "Atoms of the largest structure, likewise.");
   data.feature("most_edges", &D::most_edges, most, OnResume::may_change,
                "Edges of the structure that has most of them, likewise.");
+  add_stage_keys([](auto& config) -> decltype(auto) { return (graphs_of(config)); }, list);
   return list;
 }
 
@@ -94,7 +100,8 @@ std::vector<config::Rule> graphs_rules() {
 }
 
 std::vector<config::IdleRule> graphs_idle_rules() {
-  return {{.key = "data.weights", .causes = {"data.train"}, .off = "[]", .beside = weights_of_one_dataset}};
+  return {{.key = "data.weights", .causes = {"data.train"}, .off = "[]", .beside = weights_of_one_dataset},
+          stage_bytes_idle_rule(graphs_without_stage)};
 }
 
 int64_t branch_of(const GraphsConfig& config, const std::string& dataset) {

@@ -10,6 +10,7 @@
 #include "terrace/config/idle.h"
 #include "terrace/config/key.h"
 #include "terrace/config/rules.h"
+#include "terrace/data/staging/stage_config.h"
 
 namespace terrace::data {
 
@@ -23,6 +24,7 @@ struct GraphsConfig {
   int64_t most_atoms = 0, most_edges = 0;
   // Not a key: datasets that take the place of `train`, all of them held out (hold_out_graphs()).
   std::vector<std::string> held_out = {};
+  StageConfig stage = {};
   bool operator==(const GraphsConfig&) const = default;
 };
 

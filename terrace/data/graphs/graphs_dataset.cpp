@@ -104,21 +104,45 @@ int64_t GraphsDataset::atoms_of(int64_t structure) const {
   return first_atom_[k + 1] - first_atom_[k];
 }
 
-GraphView GraphsDataset::structure(int64_t structure) const {
+// Offsets were read when the dataset was opened, and stay in memory.
+GraphView GraphsDataset::structure(int64_t structure, NumbersAtHand* at_hand) const {
   const auto k = static_cast<size_t>(structure);
-  GraphView view{.species = rows_of(species_, first_atom_[k], first_atom_[k + 1], 1),
-                 .positions = rows_of(positions_, first_atom_[k], first_atom_[k + 1], 3),
-                 .source = source_[k],
-                 .number = number_[k]};
+  const auto rows = [&](auto all, int64_t first, int64_t end, int64_t width) {
+    const auto mapped = rows_of(all, first, end, width);
+    return at_hand == nullptr ? mapped : (*at_hand)(file_, mapped);
+  };
+  GraphView view{.species = rows(species_, first_atom_[k], first_atom_[k + 1], 1),
+                 .positions = rows(positions_, first_atom_[k], first_atom_[k + 1], 3),
+                 .source = rows(source_, structure, structure + 1, 1)[0],
+                 .number = rows(number_, structure, structure + 1, 1)[0]};
+  const std::span<const double> cell = rows(cells_, structure, structure + 1, 9);
+  const std::span<const uint8_t> periodic = rows(periodic_, structure, structure + 1, 3);
   for (size_t row = 0; row < 3; ++row) {
-    for (size_t axis = 0; axis < 3; ++axis) view.cell.vectors[row][axis] = cells_[9 * k + 3 * row + axis];
-    view.cell.periodic[row] = periodic_[3 * k + row] != 0;
+    for (size_t axis = 0; axis < 3; ++axis) view.cell.vectors[row][axis] = cell[3 * row + axis];
+    view.cell.periodic[row] = periodic[row] != 0;
   }
   if (!first_edge_.empty()) {
-    view.receivers = rows_of(receivers_, first_edge_[k], first_edge_[k + 1], 1);
-    view.senders = rows_of(senders_, first_edge_[k], first_edge_[k + 1], 1);
+    view.receivers = rows(receivers_, first_edge_[k], first_edge_[k + 1], 1);
+    view.senders = rows(senders_, first_edge_[k], first_edge_[k + 1], 1);
   }
   return view;
+}
+
+void GraphsDataset::add_ranges(int64_t structure, std::span<const int64_t> properties, FileRanges& ranges) const {
+  const auto k = static_cast<size_t>(structure);
+  add_range(file_, rows_of(species_, first_atom_[k], first_atom_[k + 1], 1), ranges);
+  add_range(file_, rows_of(positions_, first_atom_[k], first_atom_[k + 1], 3), ranges);
+  add_range(file_, rows_of(source_, structure, structure + 1, 1), ranges);
+  add_range(file_, rows_of(number_, structure, structure + 1, 1), ranges);
+  add_range(file_, rows_of(cells_, structure, structure + 1, 9), ranges);
+  add_range(file_, rows_of(periodic_, structure, structure + 1, 3), ranges);
+  if (!first_edge_.empty()) {
+    add_range(file_, rows_of(receivers_, first_edge_[k], first_edge_[k + 1], 1), ranges);
+    add_range(file_, rows_of(senders_, first_edge_[k], first_edge_[k + 1], 1), ranges);
+  }
+  for (const int64_t property : properties) {
+    if (property >= 0) add_range(file_, values(property, structure), ranges);
+  }
 }
 
 std::span<const double> GraphsDataset::values(int64_t property, int64_t structure) const {

@@ -11,6 +11,7 @@
 #include "terrace/base/file.h"
 #include "terrace/data/graphs/cell.h"
 #include "terrace/data/graphs/graphs_description.h"
+#include "terrace/data/staging/staged_reader.h"
 
 namespace terrace::data {
 
@@ -37,12 +38,18 @@ class GraphsDataset {
   const GraphsDescription& description() const { return description_; }
   int64_t structures() const { return description_.structures; }
   int64_t atoms_of(int64_t structure) const;
-  GraphView structure(int64_t structure) const;
+  // Its spans are valid as long as `at_hand` where that is given, which then reads what a view holds.
+  GraphView structure(int64_t structure, NumbersAtHand* at_hand = nullptr) const;
   // [1, atoms or edges of the structure; width]; `property` is its number in the description.
   std::span<const double> values(int64_t property, int64_t structure) const;
   // The structures of a part, ascending: "train", "validation" or "test".
   std::span<const int64_t> part(std::string_view name) const;
 
+  // The file that these arrays are mapped from.
+  const MappedFile& file() const { return file_; }
+  // Adds where the view of a structure and its values of these properties are in the file; numbers below 0 are no
+  // properties.
+  void add_ranges(int64_t structure, std::span<const int64_t> properties, FileRanges& ranges) const;
   // Announces that a structure will be read soon.
   void expect(int64_t structure) const;
   // Throws UserError that names the first array whose checksum is wrong. Reads the whole file.

@@ -125,16 +125,26 @@ uint64_t GraphsSource::held_out_samples() const {
   return samples;
 }
 
-std::vector<MicroBatch> GraphsSource::micro_batches(const StepShare& share, const TensorNames& names) const {
+std::vector<GraphsSource::Place> GraphsSource::places_of(const StepShare& share) const {
   std::vector<Place> step;
   for (int64_t sample = 0; sample < share.samples; ++sample) {
     step.push_back(training_place(share.first_sample + static_cast<uint64_t>(sample)));
   }
+  return step;
+}
+
+std::vector<std::vector<int64_t>> GraphsSource::own_samples_of(const StepShare& share,
+                                                               std::span<const Place> step) const {
   const SampleCost cost{.sample = request_.cost.graph,
                         .of_sizes = {{"atoms", request_.cost.atom}, {"edges", request_.cost.edge}}};
+  return own_samples(
+      share, [&] { return sizes_of(step); }, cost);
+}
+
+std::vector<MicroBatch> GraphsSource::micro_batches(const StepShare& share, const TensorNames& names) const {
+  const std::vector<Place> step = places_of(share);
   std::vector<MicroBatch> batches;
-  for (const std::vector<int64_t>& own : own_samples(
-           share, [&] { return sizes_of(step); }, cost)) {
+  for (const std::vector<int64_t>& own : own_samples_of(share, step)) {
     if (share.stop.stop_requested()) break;
     std::vector<Place> places;
     std::vector<int64_t> numbers;
@@ -145,6 +155,40 @@ std::vector<MicroBatch> GraphsSource::micro_batches(const StepShare& share, cons
     batches.push_back(batch(places, std::move(numbers), names));
   }
   return batches;
+}
+
+std::vector<const MappedFile*> GraphsSource::staged_files() const {
+  std::vector<const MappedFile*> files;
+  for (const Dataset& dataset : datasets_) files.push_back(&dataset.file->file());
+  return files;
+}
+
+FileRanges GraphsSource::reads(const StepShare& share, const TensorNames& /*names*/) const {
+  const std::vector<Place> step = places_of(share);
+  std::vector<Place> places;
+  for (const std::vector<int64_t>& own : own_samples_of(share, step)) {
+    for (const int64_t place : own) places.push_back(step[static_cast<size_t>(place)]);
+  }
+  return ranges_of(places);
+}
+
+FileRanges GraphsSource::held_out_reads(const HeldOut& held_out, const RoundShare& share,
+                                        const TensorNames& /*names*/) const {
+  return ranges_of(held_out_places(held_out, share, nullptr));
+}
+
+// All that a batch is made of, whatever tensors are asked for.
+FileRanges GraphsSource::ranges_of(std::span<const Place> places) const {
+  FileRanges ranges;
+  for (const Place& place : places) {
+    const Dataset& dataset = datasets_.at(place.dataset);
+    std::vector<int64_t> properties = {dataset.charge};
+    for (const auto* list : {&dataset.labels, &dataset.atom_features, &dataset.edge_features}) {
+      properties.insert(properties.end(), list->begin(), list->end());
+    }
+    dataset.file->add_ranges(place.structure, properties, ranges);
+  }
+  return ranges;
 }
 
 std::vector<std::string> GraphsSource::held_out_datasets() const {
@@ -176,14 +220,20 @@ int64_t GraphsSource::rounds(const HeldOut& held_out, const RoundShare& share) c
 
 MicroBatch GraphsSource::held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
                                               const TensorNames& names) const {
-  std::vector<Place> places;
   std::vector<int64_t> numbers;
+  const std::vector<Place> places = held_out_places(held_out, share, &numbers);
+  return batch(places, std::move(numbers), names);
+}
+
+std::vector<GraphsSource::Place> GraphsSource::held_out_places(const HeldOut& held_out, const RoundShare& share,
+                                                               std::vector<int64_t>* numbers) const {
+  std::vector<Place> places;
   for (const int64_t place : rounds_.samples(held_out, share)) {
     const uint64_t number = held_out.samples[static_cast<size_t>(place)];
-    numbers.push_back(static_cast<int64_t>(number));
+    if (numbers != nullptr) numbers->push_back(static_cast<int64_t>(number));
     places.push_back(held_out_place(held_out.dataset, number));
   }
-  return batch(places, std::move(numbers), names);
+  return places;
 }
 
 int64_t GraphsSource::items(uint64_t first, int64_t samples) const {
@@ -195,11 +245,11 @@ int64_t GraphsSource::items(uint64_t first, int64_t samples) const {
   return atoms;
 }
 
-GraphToBatch GraphsSource::graph_at(const Place& place) const {
+GraphToBatch GraphsSource::graph_at(const Place& place, NumbersAtHand& at_hand) const {
   const Dataset& dataset = datasets_.at(place.dataset);
   const GraphsDataset& file = *dataset.file;
-  file.expect(place.structure);
-  const GraphView view = file.structure(place.structure);
+  if (staged() == nullptr) file.expect(place.structure);
+  const GraphView view = file.structure(place.structure, &at_hand);
   GraphToBatch graph{.species = view.species,
                      .positions = view.positions,
                      .cell = view.cell,
@@ -207,7 +257,7 @@ GraphToBatch GraphsSource::graph_at(const Place& place) const {
                      .senders = view.senders,
                      .branch = dataset.branch,
                      .dataset = dataset.of_statistics};
-  const auto values = [&](int64_t property) { return file.values(property, place.structure); };
+  const auto values = [&](int64_t property) { return at_hand(file.file(), file.values(property, place.structure)); };
   for (const int64_t property : dataset.atom_features) graph.atom_features.push_back(values(property));
   for (const int64_t property : dataset.edge_features) graph.edge_features.push_back(values(property));
   if (dataset.charge >= 0) graph.charge = values(dataset.charge)[0];
@@ -220,9 +270,10 @@ GraphToBatch GraphsSource::graph_at(const Place& place) const {
 MicroBatch GraphsSource::batch(std::span<const Place> places, std::vector<int64_t> numbers,
                                const TensorNames& names) const {
   std::vector<GraphToBatch> graphs;
+  NumbersAtHand at_hand(staged());  // as long as the graphs
   int64_t edges = 0;
   for (const Place& place : places) {
-    graphs.push_back(graph_at(place));
+    graphs.push_back(graph_at(place, at_hand));
     edges += edges_of(place);
   }
   MicroBatch batch = graph_batch(request_, statistics_, widths_, graphs, std::move(numbers), edges, names);

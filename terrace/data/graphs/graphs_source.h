@@ -45,6 +45,9 @@ class GraphsSource : public Source {
   std::vector<AttachedFile> attached_files() const override;
   Json identity() const override;
   Json fingerprint() const override { return identity(); }
+  std::vector<const MappedFile*> staged_files() const override;
+  FileRanges reads(const StepShare& share, const TensorNames& names) const override;
+  FileRanges held_out_reads(const HeldOut& held_out, const RoundShare& share, const TensorNames& names) const override;
   std::string difference(const Json& older, const Json& own, int64_t steps_done) const override;
 
   // A structure of a dataset, both by number.
@@ -78,7 +81,13 @@ class GraphsSource : public Source {
     int64_t charge = -1;
   };
   size_t find_dataset(const std::string& name) const;
-  GraphToBatch graph_at(const Place& place) const;
+  // The samples of a rank's micro-batches in a step, by their numbers in the step.
+  std::vector<std::vector<int64_t>> own_samples_of(const StepShare& share, std::span<const Place> step) const;
+  std::vector<Place> places_of(const StepShare& share) const;  // of all samples of the step
+  std::vector<Place> held_out_places(const HeldOut& held_out, const RoundShare& share,
+                                     std::vector<int64_t>* numbers) const;
+  FileRanges ranges_of(std::span<const Place> places) const;
+  GraphToBatch graph_at(const Place& place, NumbersAtHand& at_hand) const;
   SizesOfSamples sizes_of(std::span<const Place> places) const;
   void open_dataset(const std::string& prefix, int64_t branch);
   void check_sizes(const Sizes& budget) const;

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
@@ -174,7 +175,7 @@ void WindowReader::read(const Windows& windows, uint64_t sample, std::span<int64
   const auto length = static_cast<uint64_t>(sequence);
   const uint64_t begin = (windows.first + sample) * length;
   std::vector<int64_t> window(length + 1);
-  windows.corpus->read(begin, window, vocabulary);
+  windows.corpus->read(begin, window, vocabulary, staged.get());
   std::copy(window.begin(), window.end() - 1, tokens.begin());
   std::copy(window.begin() + 1, window.end(), targets.begin());
   if (!reset_at_documents) return;
@@ -224,14 +225,38 @@ SampleBatch Loader::batch(Split split, std::span<const uint64_t> samples) const 
     return values.empty() ? std::span<int64_t>() : std::span(values).subspan(row * length, length);
   };
   for (size_t row = 0; row < rows; ++row) {
-    const auto& [from, begin] = state_->mix_of(split, samples[row]);
-    const Mixture::DatasetSample place = from.mixture->at(samples[row] - begin);
-    reader.read(from.corpora[place.dataset], place.sample, row_of(batch.tokens, row), row_of(batch.targets, row),
+    const auto& [windows_of_corpus, number] = state_->place_of(split, samples[row]);
+    reader.read(windows_of_corpus, number, row_of(batch.tokens, row), row_of(batch.targets, row),
                 row_of(batch.positions, row), row_of(batch.documents, row));
     batch.ids.push_back(static_cast<int64_t>(samples[row]));
   }
   return batch;
 }
+
+std::vector<const MappedFile*> Loader::token_files() const {
+  std::vector<const MappedFile*> files;
+  const auto add = [&](const std::vector<Windows>& corpora) {
+    for (const Windows& windows : corpora) {
+      const MappedFile* file = &windows.corpus->token_file();
+      if (std::ranges::find(files, file) == files.end()) files.push_back(file);
+    }
+  };
+  add(state_->train.corpora);
+  add(state_->validation.corpora);
+  for (const PhaseWindows& phase : state_->phases) add(phase.train.corpora);
+  return files;
+}
+
+FileRanges Loader::reads(Split split, std::span<const uint64_t> samples) const {
+  FileRanges ranges;
+  for (const uint64_t sample : samples) {
+    const auto& [windows, number] = state_->place_of(split, sample);
+    ranges.push_back(state_->reader.range(windows, number));
+  }
+  return ranges;
+}
+
+void Loader::read_by(std::shared_ptr<const StagedReader> staged) { state_->reader.staged = std::move(staged); }
 
 std::vector<std::string> Loader::corpora(Split split) const {
   std::vector<std::string> names;

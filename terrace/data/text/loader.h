@@ -48,6 +48,12 @@ class Loader {
   // The samples with these numbers.
   SampleBatch batch(Split split, std::span<const uint64_t> samples) const;
 
+  // The files with the tokens of all corpora, each once, and what the samples with these numbers read of them. From
+  // read_by() on they are read by `staged`.
+  std::vector<const MappedFile*> token_files() const;
+  FileRanges reads(Split split, std::span<const uint64_t> samples) const;
+  void read_by(std::shared_ptr<const StagedReader> staged);
+
   // The number of samples in one pass over the split. For training on several weighted corpora that is a pass over the
   // mixture's longest corpus, and with phases 0: a run whose corpora change has no such pass. For validation every
   // held-out sample counts once, whatever the weights.

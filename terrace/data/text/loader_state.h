@@ -40,7 +40,13 @@ struct PhaseWindows {
 struct WindowReader {
   int64_t sequence = 0, vocabulary = 0;
   bool reset_at_documents = false;
+  std::shared_ptr<const StagedReader> staged = nullptr;
 
+  // Where a window is.
+  FileRange range(const Windows& windows, uint64_t sample) const {
+    const auto length = static_cast<uint64_t>(sequence);
+    return windows.corpus->range((windows.first + sample) * length, length + 1);
+  }
   // tokens and targets [T]; positions and documents [T] are written only with reset_at_documents.
   void read(const Windows& windows, uint64_t sample, std::span<int64_t> tokens, std::span<int64_t> targets,
             std::span<int64_t> positions, std::span<int64_t> documents) const;
@@ -64,6 +70,16 @@ struct Loader::State {
     const auto after = std::ranges::upper_bound(phases, sample, {}, &PhaseWindows::first_sample);
     if (after == phases.begin()) return {train, 0};
     return {std::prev(after)->train, std::prev(after)->first_sample};
+  }
+  // The windows of a sample's corpus in the split, and which of them it is.
+  struct Place {
+    const Windows& windows;
+    uint64_t sample;
+  };
+  Place place_of(Split split, uint64_t sample) const {
+    const auto& [from, begin] = mix_of(split, sample);
+    const Mixture::DatasetSample place = from.mixture->at(sample - begin);
+    return {from.corpora[place.dataset], place.sample};
   }
 };
 

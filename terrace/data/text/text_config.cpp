@@ -8,6 +8,7 @@
 #include "terrace/config/phases.h"
 #include "terrace/config/section_keys.h"
 #include "terrace/data/batch_ramp.h"
+#include "terrace/data/staging/stage_keys.h"
 
 namespace terrace::data {
 namespace {
@@ -46,6 +47,10 @@ std::string corpus_weights(const config::Config& c) {
 
 std::string held_out_share(const config::Config& c) {
   return text_of(c).validation.empty() ? "" : "beside data.validation; remove one of them";
+}
+
+std::string text_without_stage(const config::Config& c) {
+  return text_of(c).stage.stages() ? "" : stage_bytes_without_stage;
 }
 
 }  // namespace
@@ -97,6 +102,7 @@ std::vector<config::Key> text_keys() {
                 "Attention and positions start again at document boundaries.");
   data.optional("tokenizer", &D::tokenizer, config::Text{.may_be_empty = true}, OnResume::names_fixed,
                 "SentencePiece model or tokenizer.json, which is kept with each checkpoint for `terrace generate`.");
+  add_stage_keys([](auto& config) -> decltype(auto) { return (text_of(config)); }, list);
   return list;
 }
 
@@ -112,6 +118,7 @@ std::vector<config::IdleRule> text_idle_rules() {
   return {
       {.key = "data.weights", .causes = {"data.train"}, .off = "[]", .beside = corpus_weights},
       {.key = "data.validation_share", .causes = {"data.validation"}, .off = "0.0", .beside = held_out_share},
+      stage_bytes_idle_rule(text_without_stage),
   };
 }
 

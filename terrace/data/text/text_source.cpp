@@ -136,6 +136,20 @@ std::map<int64_t, Json> begun_phases(const Json& identity, int64_t steps_done) {
   return corpora;
 }
 
+// The samples of a rank in a round. A rank that has none left computes the first one, and none of it counts.
+struct RoundSamples {
+  std::span<const uint64_t> samples;
+  bool count = true;
+};
+
+RoundSamples held_out_samples(const HeldOut& held_out, const RoundShare& share) {
+  const auto samples = static_cast<int64_t>(held_out.samples.size());
+  const int64_t first = (share.round * share.ranks + share.rank) * share.micro_batch;
+  const auto all = std::span(held_out.samples);
+  if (first >= samples) return {all.first(1), false};
+  return {all.subspan(static_cast<size_t>(first), static_cast<size_t>(std::min(share.micro_batch, samples - first)))};
+}
+
 std::string file_checksum(const std::string& path) { return checksum(MappedFile(path).bytes()); }
 
 }  // namespace
@@ -170,16 +184,24 @@ std::vector<MicroBatch> TextSource::micro_batches(const StepShare& share, const 
 
 MicroBatch TextSource::held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
                                             const TensorNames& names) const {
-  const auto samples = static_cast<int64_t>(held_out.samples.size());
-  const int64_t first = (share.round * share.ranks + share.rank) * share.micro_batch;
-  const bool has_samples = first < samples;
-  // A rank without samples computes the first one, and none of it counts.
-  const auto own = std::span(held_out.samples)
-                       .subspan(static_cast<size_t>(has_samples ? first : 0),
-                                static_cast<size_t>(has_samples ? std::min(share.micro_batch, samples - first) : 1));
-  SampleBatch batch = loader_.batch(Split::validation, own);
-  if (!has_samples) std::ranges::fill(batch.targets, -1);
+  const auto [samples, count] = held_out_samples(held_out, share);
+  SampleBatch batch = loader_.batch(Split::validation, samples);
+  if (!count) std::ranges::fill(batch.targets, -1);
   return micro_batch_of(std::move(batch), names);
+}
+
+FileRanges TextSource::reads(const StepShare& share, const TensorNames& names) const {
+  if (!needs_tokens(names)) return {};
+  const int64_t own = share.samples / share.ranks;
+  std::vector<uint64_t> samples(static_cast<size_t>(own));
+  std::iota(samples.begin(), samples.end(), share.first_sample + static_cast<uint64_t>(share.rank * own));
+  return loader_.reads(Split::train, samples);
+}
+
+FileRanges TextSource::held_out_reads(const HeldOut& held_out, const RoundShare& share,
+                                      const TensorNames& names) const {
+  if (!needs_tokens(names)) return {};
+  return loader_.reads(Split::validation, held_out_samples(held_out, share).samples);
 }
 
 std::vector<std::string> TextSource::held_out_datasets() const {

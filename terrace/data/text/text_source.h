@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "terrace/data/source.h"
@@ -34,6 +36,10 @@ class TextSource : public Source {
   std::string difference(const Json& older, const Json& own, int64_t steps_done) const override;
   std::vector<Baseline> baselines() const override;
   std::vector<AttachedFile> attached_files() const override;
+  std::vector<const MappedFile*> staged_files() const override { return loader_.token_files(); }
+  FileRanges reads(const StepShare& share, const TensorNames& names) const override;
+  FileRanges held_out_reads(const HeldOut& held_out, const RoundShare& share, const TensorNames& names) const override;
+  void read_by(std::shared_ptr<const StagedReader> staged) override { loader_.read_by(std::move(staged)); }
 
   const Loader& loader() const { return loader_; }
 

@@ -76,10 +76,11 @@ void TokenCorpus::open_pair(const std::string& prefix, CorpusIndex::Check check)
       prefix, record_path(prefix).string());
 }
 
-void TokenCorpus::read(uint64_t first, std::span<int64_t> to, int64_t vocabulary) const {
+void TokenCorpus::read(uint64_t first, std::span<int64_t> to, int64_t vocabulary, const StagedReader* staged) const {
   TERRACE_CHECK(first <= tokens() && to.size() <= tokens() - first, "tokens {} + {} of {}", first, to.size(), tokens());
-  expect(first, to.size());
-  const std::byte* from = tokens_.data() + first * token_bytes(index_.type());
+  if (staged == nullptr) expect(first, to.size());
+  NumbersAtHand at_hand(staged);
+  const std::byte* from = at_hand(bin_, bytes_of(first, to.size())).data();
   switch (index_.type()) {
     case TokenType::uint8:
       widen<uint8_t>(from, to);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "terrace/base/file.h"
+#include "terrace/data/staging/staged_reader.h"
 #include "terrace/data/text/corpus_index.h"
 #include "terrace/data/text/corpus_record.h"
 
@@ -48,11 +49,18 @@ class TokenCorpus {
     bin_.expect(header + first * width, count * width);
   }
 
-  // Tokens first .. first + to.size() - 1. Throws UserError naming file and position for a token outside
-  // [0, vocabulary).
-  void read(uint64_t first, std::span<int64_t> to, int64_t vocabulary) const;
+  // Tokens first .. first + to.size() - 1, by `staged` unless it is null. Throws UserError naming file and position for
+  // a token outside [0, vocabulary).
+  void read(uint64_t first, std::span<int64_t> to, int64_t vocabulary, const StagedReader* staged = nullptr) const;
+  // The file that holds the tokens, and where in it tokens first .. first + count - 1 are.
+  const MappedFile& token_file() const { return bin_; }
+  FileRange range(uint64_t first, uint64_t count) const { return range_of(bin_, bytes_of(first, count)); }
 
  private:
+  std::span<const std::byte> bytes_of(uint64_t first, uint64_t count) const {
+    const uint64_t width = token_bytes(index_.type());
+    return tokens_.subspan(first * width, count * width);
+  }
   void open_pair(const std::string& prefix, CorpusIndex::Check check);
   void open_token_file(const std::string& name);
 

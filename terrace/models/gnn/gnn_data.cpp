@@ -124,6 +124,8 @@ std::vector<std::pair<std::string, std::string>> GnnData::file_facts(const confi
   return data::facts_of_graphs(data_of(config));
 }
 
+data::StageConfig GnnData::stage(const config::Config& config) const { return data_of(config).stage; }
+
 void GnnData::hold_out(config::Config& config, const std::vector<std::string>& datasets,
                        const AttachedPaths& attached) const {
   data::hold_out_graphs(data_of(config), datasets, attached);

@@ -21,6 +21,8 @@ std::vector<std::pair<std::string, std::string>> GptData::file_facts(const confi
   return data::file_facts(data::text_of(config), data::text_phases(config));
 }
 
+data::StageConfig GptData::stage(const config::Config& config) const { return data::text_of(config).stage; }
+
 void GptData::hold_out(config::Config& config, const std::vector<std::string>& corpora,
                        const AttachedPaths& attached) const {
   data::TextConfig& text = data::text_of(config);

@@ -10,6 +10,7 @@ class GptData : public data::DataOfFamily {
   std::unique_ptr<data::Source> open(const config::Config& config) const override;
   std::vector<std::string> problems_with_files(const config::Config& config) const override;
   std::vector<std::pair<std::string, std::string>> file_facts(const config::Config& config) const override;
+  data::StageConfig stage(const config::Config& config) const override;
   bool evaluates_other_data() const override { return true; }
   void hold_out(config::Config& config, const std::vector<std::string>& corpora,
                 const AttachedPaths& attached) const override;

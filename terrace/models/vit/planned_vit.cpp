@@ -24,6 +24,7 @@ config::Settings vit_settings() {
   };
   for (const config::Key& key : data::fields_keys()) settings.keys.push_back(key);
   for (const config::Rule& rule : data::fields_rules()) settings.rules.push_back(rule);
+  for (const config::IdleRule& rule : data::fields_idle_rules()) settings.idle_rules.push_back(rule);
   return settings;
 }
 

@@ -52,6 +52,8 @@ std::vector<std::pair<std::string, std::string>> VitData::file_facts(const confi
   return data::facts_of_fields(data_of(config));
 }
 
+data::StageConfig VitData::stage(const config::Config& config) const { return data_of(config).stage; }
+
 void VitData::hold_out(config::Config& config, const std::vector<std::string>& datasets,
                        const AttachedPaths& attached) const {
   data::hold_out_fields(data_of(config), datasets, attached);
