@@ -29,6 +29,14 @@ namespace {
 
 constexpr const char* metrics_name = "metrics.jsonl";
 constexpr const char* phase_key = "phase";
+// The keys of a step's line with data.stage, and their fields.
+template <typename Stage, typename Visit>
+void for_each_stage_key(Stage&& stage, Visit visit) {
+  visit("stage_copied_bytes", stage.copied_bytes);
+  visit("stage_read_bytes", stage.staged_bytes);
+  visit("source_read_bytes", stage.source_bytes);
+  visit("source_read_seconds", stage.source_seconds);
+}
 constexpr const char* time_key = "time";  // when the line was written; lines of older versions lack it
 
 // Since the epoch, to the millisecond.
@@ -50,6 +58,7 @@ Json line_of(const Metrics& metrics, const MetricNames& names) {
   }
   if constexpr (std::is_same_v<Metrics, StepMetrics>) {
     if (metrics.phase >= 0) line[phase_key] = metrics.phase;
+    if (metrics.stage) for_each_stage_key(*metrics.stage, [&](const char* key, auto value) { line[key] = value; });
   }
   return line;
 }
@@ -105,6 +114,13 @@ std::optional<Metrics> metrics_of(const Json& line, const MetricNames& names) {
   }
   if constexpr (std::is_same_v<Metrics, StepMetrics>) {
     if (const auto phase = line.find(phase_key); phase != line.end()) whole &= read_number(*phase, metrics.phase);
+    StageMetrics stage;
+    bool stages = true;
+    for_each_stage_key(stage, [&](const char* key, auto& field) {
+      const auto found = line.find(key);
+      stages = stages && found != line.end() && read_number(*found, field);
+    });
+    if (stages) metrics.stage = stage;
   }
   return whole ? std::optional(metrics) : std::nullopt;
 }
@@ -126,6 +142,7 @@ std::optional<MetricNames> names_of(const Json& line) {
   for_each_key(none, names, [&](const std::string& key, auto) { core.insert(key); });
   core.insert(time_key);
   core.insert(phase_key);
+  for_each_stage_key(StageMetrics{}, [&](const char* key, auto) { core.insert(key); });
   for (const auto& [key, value] : line.items()) {
     if (!core.contains(key)) names.figures.push_back(key);
   }

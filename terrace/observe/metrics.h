@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,16 @@ struct MetricNames {
   bool operator==(const MetricNames&) const = default;
 };
 
+// What staging did on the node of the first rank since the start (docs/staging.md).
+struct StageMetrics {
+  int64_t copied_bytes = 0;   // to the disk of the node
+  int64_t staged_bytes = 0;   // read from there
+  int64_t source_bytes = 0;   // read from the files themselves
+  double source_seconds = 0;  // that this took, of all ranks of the node together
+
+  bool operator==(const StageMetrics&) const = default;
+};
+
 // Numbers that are not finite are written as null.
 struct StepMetrics {
   int64_t step = 0;          // counted from 1
@@ -40,6 +51,7 @@ struct StepMetrics {
   std::vector<double> figures = {};  // by MetricNames::figures
   // The phase of the run, 0 before its first phase; -1 where the configuration has no phases, then there is no key.
   int64_t phase = -1;
+  std::optional<StageMetrics> stage = {};  // only with data.stage
 
   bool operator==(const StepMetrics&) const = default;
 };
