@@ -25,6 +25,7 @@
 #include "terrace/observe/memory.h"
 #include "terrace/schedule/rank_share.h"
 #include "terrace/schedule/step.h"
+#include "terrace/train/data_stage.h"
 #include "terrace/train/device.h"
 #include "terrace/train/hooks/hooks.h"
 
@@ -80,6 +81,16 @@ void check_staging(const config::CheckpointConfig& config, Problems& problems) {
   }
 }
 
+// The folder on this machine into which data are staged.
+void check_stage(const data::StageConfig& config, Problems& problems) {
+  if (!config.stages()) return;
+  try {
+    check_folder("data.stage", stage_folder(config), problems);
+  } catch (const UserError& error) {
+    problems.emplace_back(error.what());
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> file_problems(const config::Config& config, bool is_new_run) {
@@ -87,6 +98,7 @@ std::vector<std::string> file_problems(const config::Config& config, bool is_new
   if (is_new_run) check_weights_exist(config.train.initial_weights, problems);
   check_folder("checkpoint.folder", config.checkpoint.folder, problems);
   check_staging(config.checkpoint, problems);
+  check_stage(data::data_of_family(config).stage(config), problems);
   return problems;
 }
 

@@ -29,6 +29,7 @@
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
+#include "terrace/train/data_stage.h"
 #include "terrace/train/device.h"
 #include "terrace/train/stop_request.h"
 
@@ -115,15 +116,20 @@ std::string Trainer::of_rank(int64_t rank, std::string text, const char* what) {
   return broadcast_text(*cut_.groups.control, std::move(text), rank, what);
 }
 
+data::StepShare Trainer::share_of(int64_t step, int64_t data_rank) const {
+  return {.step = step,
+          .first_sample = static_cast<uint64_t>(ramp_.samples_before(step)),
+          .samples = ramp_.batch_size(step),
+          .rank = data_rank,
+          .ranks = mesh_.size("data"),
+          .micro_batch = micro_batch_,
+          .budget = config_.train.micro_batch_sizes};
+}
+
 std::vector<models::Batch> Trainer::batches_on_host(int64_t step, std::stop_token stop) const {
-  const data::StepShare share{.step = step,
-                              .first_sample = static_cast<uint64_t>(ramp_.samples_before(step)),
-                              .samples = ramp_.batch_size(step),
-                              .rank = mesh_.coordinate(world_->rank(), "data"),
-                              .ranks = mesh_.size("data"),
-                              .micro_batch = micro_batch_,
-                              .budget = config_.train.micro_batch_sizes,
-                              .stop = std::move(stop)};
+  if (stage_) stage_->begin_step(step);
+  data::StepShare share = share_of(step, mesh_.coordinate(world_->rank(), "data"));
+  share.stop = std::move(stop);
   std::vector<models::Batch> batches;
   for (data::MicroBatch& micro_batch : data_->micro_batches(share, tensor_names_)) {
     batches.push_back(models::on_host(std::move(micro_batch), device_.is_cuda()));
@@ -204,6 +210,7 @@ StepReport Trainer::step() {
   metrics.items = items_done_;
   metrics.memory_bytes = peak_bytes(device_);
   if (report.skipped) return report;
+  if (stage_) metrics.stage = stage_->metrics();
   metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   metrics.items_per_second = static_cast<double>(items) / metrics.step_seconds;
   if (peak_.known()) add_mfu(report.flops, metrics);
@@ -309,12 +316,15 @@ HeldOutFigures Trainer::figures_of(const std::string& dataset, const observe::Te
           .count = sums.front().count};
 }
 
+uint64_t Trainer::held_out_limit(int64_t batches) const {
+  return batches == 0 ? std::numeric_limits<uint64_t>::max()
+                      : static_cast<uint64_t>(batches) * static_cast<uint64_t>(config_.train.global_batch);
+}
+
 std::optional<Evaluation> Trainer::evaluate(int64_t batches) {
-  const auto limit = batches == 0 ? std::numeric_limits<uint64_t>::max()
-                                  : static_cast<uint64_t>(batches) * static_cast<uint64_t>(config_.train.global_batch);
   Evaluation evaluation;
   observe::TermSums all = models::no_sums(losses_);
-  for (const data::HeldOut& held_out : data_->held_out(limit)) {
+  for (const data::HeldOut& held_out : data_->held_out(held_out_limit(batches))) {
     const std::optional<observe::TermSums> sums = held_out_sums(held_out);
     if (!sums) return std::nullopt;
     evaluation.by_dataset.push_back(figures_of(held_out.dataset, *sums));
@@ -351,13 +361,51 @@ bool Trainer::finished() const {
   return all_steps_done() && std::ranges::all_of(hooks_, [](const auto& hook) { return hook->finished(); });
 }
 
+data::FileRanges Trainer::reads(int64_t step, int64_t data_rank, const data::TensorNames& names) const {
+  const config::TrainConfig& train = config_.train;
+  data::FileRanges ranges;
+  if (!data::skipped(train, step)) ranges = data_->reads(share_of(step, data_rank), names);
+  if (train.evaluate_every == 0 || (step % train.evaluate_every != 0 && step != train.steps)) return ranges;
+  for (const data::HeldOut& held_out : data_->held_out(held_out_limit(train.evaluate_batches))) {
+    data::RoundShare share = first_round();
+    share.rank = data_rank;
+    for (const int64_t number = rounds(held_out); share.round < number; ++share.round) {
+      const data::FileRanges more = data_->held_out_reads(held_out, share, names);
+      ranges.insert(ranges.end(), more.begin(), more.end());
+    }
+  }
+  return ranges;
+}
+
+void Trainer::stage_data() {
+  const data::StageConfig stage = data::data_of_family(config_).stage(config_);
+  if (!stage.stages() || all_steps_done()) return;
+  data::TensorNames all_names;
+  for (const schedule::UnitRow& unit : unit_table_) {
+    all_names.insert(unit.batch_tensors.begin(), unit.batch_tensors.end());
+  }
+  stage_ = std::make_shared<DataStage>(
+      *data_, *world_, *cut_.groups.control, all_names,
+      DataStageRequest{.config = stage,
+                       .first_step = steps_done_ + 1,
+                       .last_step = config_.train.steps,
+                       .ranks_per_node = mesh_.topology().ranks_per_node,
+                       .data_rank = mesh_.coordinate(world_->rank(), "data"),
+                       .names = tensor_names_,
+                       .reads = [this](int64_t step, int64_t data_rank, const data::TensorNames& names) {
+                         return reads(step, data_rank, names);
+                       }});
+}
+
 void Trainer::run() {
+  stage_data();
   for (const auto& hook : hooks_) hook->at_start(*this);
   while (!all_steps_done() && !must_stop()) {
     const StepReport report = step();
     for (const auto& hook : hooks_) hook->after_step(*this, report);
   }
   for (const auto& hook : hooks_) hook->at_end(*this);
+  if (stage_) stage_->finish();
 }
 
 }  // namespace terrace::train

@@ -57,6 +57,7 @@ struct Peak {
   bool known() const { return flops_per_second > 0; }
 };
 
+class DataStage;
 class Trainer;
 
 // With on_nan = "skip" a run stops after this many left-out updates in a row, since such a run has broken down.
@@ -170,6 +171,12 @@ class Trainer {
   // thread.
   std::vector<models::Batch> micro_batches(int64_t step);
   std::vector<models::Batch> batches_on_host(int64_t step, std::stop_token stop) const;
+  // The share of a data-parallel rank in a step, and what it reads in the step and in an evaluation after it.
+  data::StepShare share_of(int64_t step, int64_t data_rank) const;
+  data::FileRanges reads(int64_t step, int64_t data_rank, const data::TensorNames& names) const;
+  // The most held-out samples of an evaluation over so many global batches.
+  uint64_t held_out_limit(int64_t batches) const;
+  void stage_data();
   // What the micro-batches of a step count on all ranks together.
   struct StepCounts {
     std::vector<double> of_losses = {};  // for each loss of the model, what it is summed over; 1 where there is nothing
@@ -235,6 +242,7 @@ class Trainer {
   int64_t steps_done_ = 0;
   int64_t items_done_ = 0;
   int64_t skipped_in_a_row_ = 0;
+  std::shared_ptr<DataStage> stage_;                              // null unless data.stage is given
   data::BatchesAhead<std::vector<models::Batch>> batches_ahead_;  // the last member: its thread uses others
 };
 

@@ -101,6 +101,25 @@ class RunsOfFamily : public testing::Test {
     }
   }
 
+  // Runs on two nodes whose data are staged, with a window for all and with the least one.
+  void expect_same_when_staged(const Keys& more = {}) {
+    const std::filesystem::path disk = folder_ / "disk";
+    std::filesystem::create_directories(disk);
+    for (const int64_t ranks : {2, 4}) {
+      SCOPED_TRACE(ranks);
+      const Result plain = run(ranks, more);
+      for (const char* window : {"0", "65536"}) {
+        Keys keys = more;
+        keys.insert(keys.end(), {"data.stage=" + disk.string(), std::string("data.stage_bytes=") + window,
+                                 "layout.ranks_per_node=" + std::to_string(ranks / 2)});
+        const Result staged = run(ranks, keys);
+        expect_same(staged, plain);
+        EXPECT_GT(staged.metrics.steps.rbegin()->second.stage.value().copied_bytes, 0);
+      }
+    }
+    EXPECT_TRUE(std::filesystem::is_empty(disk));
+  }
+
   static std::vector<Keys> pipelines() {
     return {{"layout.pipeline=2", "layout.schedule=gpipe"},
             {"layout.pipeline=2"},

@@ -115,6 +115,10 @@ TEST_F(VitRuns, SameBitsInPipelines) {
   expect_one_stage(1, {}, compared);
 }
 
+TEST_F(VitRuns, StagedFieldsGiveTheSameBits) {
+  expect_same_when_staged({"train.evaluate_every=2", "model.predicts=anomaly"});
+}
+
 TEST_F(VitRuns, AResumedRunHasTheBitsOfAnUninterruptedOne) {
   const auto with = [](const char* steps) {
     return Keys{"layout.sharding=zero3", "optimizer.schedule=constant", "train.evaluate_every=2", steps};

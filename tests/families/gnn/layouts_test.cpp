@@ -228,6 +228,12 @@ TEST_F(GnnLayouts, PipelinesTrainOnCoarseGraphsAsOneStageDoes) {
 }
 
 // Sums of rounding errors aside, neither the ranks nor the division into micro-batches change the training.
+TEST_F(GnnLayouts, StagedGraphsGiveTheSameBits) {
+  use_potential("painn");
+  expect_same_when_staged();
+  expect_same_when_staged(in_budget());
+}
+
 TEST_F(GnnLayouts, RanksAndMicroBatchesTrainAlike) {
   use_potential("painn");
   expect_alike({});

@@ -1,0 +1,166 @@
+// Makes the window of each node, finds out what its ranks read, and starts the copying.
+#include "terrace/train/data_stage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "terrace/base/environment_variables.h"
+#include "terrace/base/error.h"
+#include "terrace/base/log.h"
+#include "terrace/base/temporary_name.h"
+#include "terrace/base/units.h"
+#include "terrace/data/staging/extents.h"
+#include "terrace/data/staging/staged_reader.h"
+#include "terrace/train/agreement.h"
+
+namespace terrace::train {
+namespace {
+
+uint64_t range_bytes(const data::FileRanges& ranges) {
+  uint64_t bytes = 0;
+  for (const data::FileRange& range : ranges) bytes += range.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+std::string stage_folder(const data::StageConfig& config) {
+  try {
+    return with_variables(config.folder);
+  } catch (const UserError& error) {
+    throw UserError::of("data.stage = {}", error.what());
+  }
+}
+
+// The configuration may name fewer ranks a node than share memory, and more than do.
+DataStage::DataStage(data::Source& source, comm::World& world, comm::Comm& all, const data::TensorNames& all_names,
+                     DataStageRequest request)
+    : request_(std::move(request)),
+      rank_(world.rank()),
+      node_size_(std::gcd(request_.ranks_per_node, world.ranks_per_node())) {
+  first_of_node_ = rank_ / node_size_ * node_size_;
+  reader_ = rank_ - first_of_node_;
+  const std::vector<const MappedFile*> files = source.staged_files();
+  TERRACE_CHECK(!files.empty(), "data.stage = \"{}\" of data that are not staged", request_.config.folder);
+  const std::vector<NodeReader> readers = node_readers(all, all_names);
+  const std::string run = broadcast_text(all, unique_process_name(), 0, "stage data");
+  std::optional<UserError> problem;
+  const auto attempt = [&](const auto& act) {
+    try {
+      act();
+    } catch (const UserError& error) {
+      problem = error;
+    }
+    agree(world, problem);
+  };
+  attempt([&] {
+    folder_ = stage_folder(request_.config);
+    window_ = std::make_shared<data::StageWindow>(folder_, fmt::format("{}-{}", run, first_of_node_));
+    if (reader_ == 0) make_window(files, readers);
+  });
+  attempt([&] {
+    if (reader_ != 0) window_->open();
+  });
+  window_->begin_step(reader_, request_.first_step);
+  if (reader_ == 0) window_->remove_names();
+  source.read_by(std::make_shared<const data::StagedReader>(window_, files, reader_));
+  attempt([&] {
+    if (reader_ != 0) return;
+    const auto reads = [readers, of_rank = request_.reads](int64_t step) {
+      data::FileRanges ranges;
+      for (const NodeReader& reader : readers) {
+        const data::FileRanges own = of_rank(step, reader.data_rank, reader.names);
+        ranges.insert(ranges.end(), own.begin(), own.end());
+      }
+      return ranges;
+    };
+    stager_ = std::make_unique<data::Stager>(window_, data::StagerRequest{.files = files,
+                                                                          .reads = reads,
+                                                                          .first_step = request_.first_step,
+                                                                          .last_step = request_.last_step,
+                                                                          .folder = folder_});
+  });
+}
+
+// Each rank gives its data coordinate, and a bit for each of all names that it reads.
+std::vector<DataStage::NodeReader> DataStage::node_readers(comm::Comm& all, const data::TensorNames& all_names) const {
+  TERRACE_CHECK(all_names.size() < 64, "{} tensors of a batch", all_names.size());
+  const std::vector<std::string> names(all_names.begin(), all_names.end());
+  std::vector<int64_t> own = {request_.data_rank, 0};
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (request_.names.contains(names[i])) own[1] |= int64_t{1} << i;
+  }
+  std::vector<int64_t> gathered(2 * static_cast<size_t>(all.size()));
+  all.all_gather(own.data(), gathered.data(), 2, comm::Type::int64, {.what = "stage data"}).wait();
+  std::map<int64_t, int64_t> bits;  // by data coordinate: ranks with the same one read the same samples
+  for (int64_t rank = first_of_node_; rank < first_of_node_ + node_size_; ++rank) {
+    bits[gathered[static_cast<size_t>(2 * rank)]] |= gathered[static_cast<size_t>(2 * rank + 1)];
+  }
+  std::vector<NodeReader> readers;
+  for (const auto& [data_rank, read] : bits) {
+    NodeReader& reader = readers.emplace_back(NodeReader{.data_rank = data_rank});
+    for (size_t i = 0; i < names.size(); ++i) {
+      if ((read >> i & 1) != 0) reader.names.insert(names[i]);
+    }
+  }
+  return readers;
+}
+
+void DataStage::make_window(const std::vector<const MappedFile*>& files, const std::vector<NodeReader>& readers) {
+  uint64_t step_bytes = 0, records = 0;
+  for (const NodeReader& reader : readers) {
+    const data::FileRanges ranges = request_.reads(request_.first_step, reader.data_rank, reader.names);
+    step_bytes += range_bytes(ranges);
+    records += ranges.size();
+  }
+  const std::vector<uint64_t> sizes = data::file_sizes(files);
+  const uint64_t all = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+  const auto steps = static_cast<uint64_t>(std::max<int64_t>(0, request_.last_step - request_.first_step + 1));
+  const uint64_t window = data::window_bytes(folder_, static_cast<uint64_t>(request_.config.bytes), all);
+  const uint64_t extent_bytes = data::extent_bytes_for({.file_bytes = sizes,
+                                                        .window_bytes = window,
+                                                        .read_bytes = step_bytes * steps,
+                                                        .record_bytes = records > 0 ? step_bytes / records : 0});
+  const data::Extents extents(sizes, extent_bytes);
+  const uint64_t slots = std::min(extents.count(), window / extent_bytes + (window >= all ? files.size() : 0));
+  if (slots == 0) {
+    throw UserError::of(
+        "data.stage = \"{}\": {} are {}, and one record of these data takes {}; give at least {}, or leave data.stage "
+        "out",
+        folder_, format_bytes(static_cast<double>(window)),
+        request_.config.bytes > 0 ? "what data.stage_bytes allows" : "free there",
+        format_bytes(static_cast<double>(extent_bytes)), format_bytes(static_cast<double>(2 * extent_bytes)));
+  }
+  window_->make({.extent_bytes = extent_bytes,
+                 .slots = slots,
+                 .extents = extents.count(),
+                 .readers = static_cast<uint64_t>(node_size_)});
+  if (rank_ != 0) return;
+  log_info("stages {} of {} of data on each node in {}, in pieces of {}; a step of a node reads {}",
+           format_bytes(static_cast<double>(std::min(all, slots * extent_bytes))),
+           format_bytes(static_cast<double>(all)), folder_, format_bytes(static_cast<double>(extent_bytes)),
+           format_bytes(static_cast<double>(step_bytes)));
+}
+
+observe::StageMetrics DataStage::metrics() const {
+  const data::StageCounts counts = window_->counts();
+  return {.copied_bytes = static_cast<int64_t>(window_->copied_bytes()),
+          .staged_bytes = static_cast<int64_t>(counts.staged_bytes),
+          .source_bytes = static_cast<int64_t>(counts.source_bytes),
+          .source_seconds = static_cast<double>(counts.source_nanoseconds) / 1e9};
+}
+
+void DataStage::finish() {
+  stager_.reset();
+  if (rank_ != 0) return;
+  const observe::StageMetrics done = metrics();
+  log_info("staging on the first node: {} copied; {} read from the copies and {} from the source, in {}",
+           format_bytes(static_cast<double>(done.copied_bytes)), format_bytes(static_cast<double>(done.staged_bytes)),
+           format_bytes(static_cast<double>(done.source_bytes)), format_seconds(done.source_seconds));
+}
+
+}  // namespace terrace::train

@@ -1,0 +1,63 @@
+// Stages the data of a run on a disk of each node: the first rank of a node copies what the node's ranks will read, and
+// all of them read the copies (docs/staging.md).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "terrace/comm/comm.h"
+#include "terrace/data/source.h"
+#include "terrace/data/staging/stage_config.h"
+#include "terrace/data/staging/stage_window.h"
+#include "terrace/data/staging/stager.h"
+#include "terrace/observe/metrics.h"
+
+namespace terrace::train {
+
+struct DataStageRequest {
+  data::StageConfig config = {};
+  int64_t first_step = 1, last_step = 0;
+  int64_t ranks_per_node = 1;    // as the layout has it
+  int64_t data_rank = 0;         // the coordinate of this rank
+  data::TensorNames names = {};  // the tensors that this rank reads
+  // What a data-parallel rank reads in a step, and in an evaluation after it; called on another thread.
+  std::function<data::FileRanges(int64_t step, int64_t data_rank, const data::TensorNames& names)> reads = {};
+};
+
+class DataStage {
+ public:
+  // Called by all ranks at the same place; `all_names` has the names of every rank. Throws a Refusal on all ranks where
+  // a node cannot use the folder.
+  DataStage(data::Source& source, comm::World& world, comm::Comm& all, const data::TensorNames& all_names,
+            DataStageRequest request);
+
+  // This rank begins to read a step.
+  void begin_step(int64_t step) { window_->begin_step(reader_, step); }
+  // What was copied on this rank's node, and read by its ranks, since the start.
+  observe::StageMetrics metrics() const;
+  // Ends the copying, and logs on the first rank what staging did on its node.
+  void finish();
+
+ private:
+  struct NodeReader {
+    int64_t data_rank = 0;
+    data::TensorNames names = {};
+  };
+  std::vector<NodeReader> node_readers(comm::Comm& all, const data::TensorNames& all_names) const;
+  void make_window(const std::vector<const MappedFile*>& files, const std::vector<NodeReader>& readers);
+
+  DataStageRequest request_;
+  std::string folder_;
+  int64_t rank_ = 0, first_of_node_ = 0, node_size_ = 1, reader_ = 0;
+  std::shared_ptr<data::StageWindow> window_;
+  std::unique_ptr<data::Stager> stager_;  // of the node's first rank
+};
+
+// Throws UserError that says what is wrong with data.stage, and makes nothing.
+std::string stage_folder(const data::StageConfig& config);
+
+}  // namespace terrace::train
