@@ -40,17 +40,18 @@ void CopyOrder::pass() {
   known.passed = cursor_;
   known.passed_step = passed.step;
   if (known.slot) {
-    recent_.emplace_back(cursor_, passed.extent);
+    recent_.push_back({cursor_, passed.step, passed.extent});
   } else if (known.next == 0) {
     known_.erase(found);
   }
   ++cursor_;
-  while (!recent_.empty() && recent_.front().first + slots_ / 4 < cursor_) {
-    const auto [number, extent] = recent_.front();
+  while (!recent_.empty() && (recent_.size() > slots_ / 2 || recent_.front().step + steps_kept < passed.step)) {
+    const Recent left = recent_.front();
     recent_.pop_front();
-    const auto left = known_.find(extent);
-    if (left == known_.end() || !left->second.slot || left->second.passed != number) continue;
-    set_replaceable(extent, left->second, true);
+    const auto of_extent = known_.find(left.extent);
+    // An extent that was used again since then has a later place here.
+    if (of_extent == known_.end() || !of_extent->second.slot || of_extent->second.passed != left.number) continue;
+    set_replaceable(left.extent, of_extent->second, true);
   }
 }
 

@@ -16,8 +16,8 @@ namespace terrace::data {
 
 // Follows the uses in their order, ahead of the readers, as a cache would: of an extent that is not there a copy is
 // made, in place of the one that is used last from there on. The copy is due as soon as the readers are done with what
-// it replaces. For this to be well ahead of its use, what was used among the latest uses, a quarter as many as the
-// window has slots, is not replaced.
+// it replaces. For this to be well ahead of its use, what the latest steps use is not
+// replaced: eight of them, but at most half of the window.
 class CopyOrder {
  public:
   struct Copy {
@@ -46,6 +46,8 @@ class CopyOrder {
   uint64_t slots() const { return slots_; }
 
  private:
+  static constexpr int64_t steps_kept = 8;
+
   // Uses are numbered from 1 on through the whole run; a number 0 stands for none.
   struct Use {
     uint32_t extent = 0;
@@ -74,8 +76,14 @@ class CopyOrder {
   std::deque<Use> uses_;                               // the first one has the number base_
   uint64_t base_ = 1, cursor_ = 1;
   std::unordered_map<uint32_t, Known> known_;
+  // Of extents in the window whose use was passed lately: its number and step, and the extent.
+  struct Recent {
+    uint64_t number = 0;
+    int64_t step = 0;
+    uint32_t extent = 0;
+  };
   std::set<std::pair<uint64_t, uint32_t>> replaceable_;  // by rank_of()
-  std::deque<std::pair<uint64_t, uint32_t>> recent_;     // uses that were passed lately, of extents in the window
+  std::deque<Recent> recent_;
 };
 
 }  // namespace terrace::data
