@@ -38,12 +38,13 @@ struct TrainConfig {
   Precision gradient_type = Precision::fp32;  // in which gradients are accumulated
   Recompute recompute = Recompute::none;
   uint64_t seed = 1;
-  std::string device = "auto";   // auto, cpu, cuda
-  bool check_memory = true;      // a run that needs more memory than is left is refused
-  int64_t threads = 0;           // 0: one per core
-  int64_t evaluate_every = 0;    // steps; 0: never
-  int64_t evaluate_batches = 0;  // global batches of held-out data; 0: all of them
-  int64_t log_every = 10;        // steps between log lines if standard error is not a terminal
+  std::string device = "auto";    // auto, cpu, cuda
+  bool check_memory = true;       // a run that needs more memory than is left is refused
+  int64_t threads = 0;            // 0: one per core
+  int64_t evaluate_every = 0;     // steps; 0: never
+  int64_t evaluate_batches = 0;   // global batches of held-out data; 0: all of them
+  int64_t log_every = 10;         // steps between log lines if standard error is not a terminal
+  int64_t noise_scale_every = 0;  // steps between measurements of the gradient noise scale; 0: never
   OnNan on_nan = OnNan::stop;
   // Batch-size ramp-up: a step begins with ramp_start samples and grows by ramp_increment samples at a time, evenly
   // over the first ramp_samples samples of the run.

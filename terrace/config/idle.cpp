@@ -184,6 +184,19 @@ std::string fed_back_on(const Config& c, const RankFacts& ranks) {
       name_of(c.layout.node_type));
 }
 
+// The gradient noise scale compares gradients of few and of many samples.
+std::string one_micro_batch(const Config& c, const RankFacts& ranks) {
+  if (ranks.data > 1 || !c.train.micro_batch_sizes.empty()) return "";
+  int64_t samples = c.train.global_batch;
+  for (const Phase& phase : c.phases) samples = std::max(samples, phase.global_batch);
+  const int64_t micro_batch = c.train.micro_batch == 0 ? samples : c.train.micro_batch;
+  if (micro_batch < samples) return "";
+  if (samples == 1) return "with one sample a step; use a larger train.global_batch";
+  int64_t smaller = samples - 1;
+  while (samples % smaller != 0) --smaller;
+  return fmt::format("on one data-parallel rank with one micro-batch a step; use train.micro_batch = {}", smaller);
+}
+
 std::string one_rank(const Config&, const RankFacts& ranks) { return ranks.all > 1 ? "" : "on one rank"; }
 
 std::string kept_steps(const Config& c) {
@@ -229,6 +242,7 @@ const std::vector<IdleRule>& core_idle_rules() {
        .causes = {"train.ramp_start", "train.ramp_increment"},
        .off = "0",
        .beside = rest_of_ramp},
+      {.key = "train.noise_scale_every", .causes = {}, .on = one_micro_batch},
       {.key = "train.initial_loss_scale", .causes = {"train.precision"}, .beside = loss_scale},
       {.key = "train.loss_scale_window", .causes = {"train.precision"}, .beside = loss_scale},
       {.key = "optimizer.decay_steps", .causes = {"optimizer.schedule"}, .off = "0", .beside = decay_length},

@@ -47,6 +47,9 @@ void add_train_keys(const Family* family, std::vector<Key>& list) {
                  "Global batches in an evaluation. 0: all held-out data.");
   train.optional("log_every", &T::log_every, Whole{1, most_steps}, may_change,
                  "Steps between log lines if standard error is not a terminal.");
+  train.optional("noise_scale_every", &T::noise_scale_every, Whole{0, most_steps}, may_change,
+                 "Steps between measurements of the gradient noise scale, the batch above which more samples in a step "
+                 "save few steps (docs/training.md). 0: never.");
   train.optional("on_nan", &T::on_nan, Choice<OnNan>{}, may_change,
                  "What happens if the loss is not finite: the run stops, or the step is skipped.");
   train.optional("ramp_start", &T::ramp_start, Whole{0, most_step_samples}, fixed,

@@ -29,6 +29,7 @@ namespace {
 
 constexpr const char* metrics_name = "metrics.jsonl";
 constexpr const char* phase_key = "phase";
+constexpr const char* noise_scale_key = "noise_scale";
 // The keys of a step's line with data.stage, and their fields.
 template <typename Stage, typename Visit>
 void for_each_stage_key(Stage&& stage, Visit visit) {
@@ -59,6 +60,7 @@ Json line_of(const Metrics& metrics, const MetricNames& names) {
   if constexpr (std::is_same_v<Metrics, StepMetrics>) {
     if (metrics.phase >= 0) line[phase_key] = metrics.phase;
     if (metrics.stage) for_each_stage_key(*metrics.stage, [&](const char* key, auto value) { line[key] = value; });
+    if (metrics.noise_scale) line[noise_scale_key] = *metrics.noise_scale;
   }
   return line;
 }
@@ -121,6 +123,9 @@ std::optional<Metrics> metrics_of(const Json& line, const MetricNames& names) {
       stages = stages && found != line.end() && read_number(*found, field);
     });
     if (stages) metrics.stage = stage;
+    if (const auto noise = line.find(noise_scale_key); noise != line.end()) {
+      whole &= read_number(*noise, metrics.noise_scale.emplace());
+    }
   }
   return whole ? std::optional(metrics) : std::nullopt;
 }
@@ -143,6 +148,7 @@ std::optional<MetricNames> names_of(const Json& line) {
   core.insert(time_key);
   core.insert(phase_key);
   for_each_stage_key(StageMetrics{}, [&](const char* key, auto) { core.insert(key); });
+  core.insert(noise_scale_key);
   for (const auto& [key, value] : line.items()) {
     if (!core.contains(key)) names.figures.push_back(key);
   }
@@ -187,6 +193,10 @@ std::vector<Scalar> scalars_of(const Metrics& metrics, const MetricNames& names,
     if (name == "step" || (name != "loss" && !std::isfinite(number))) return;
     scalars.push_back({group + "/" + name, number});
   });
+  if constexpr (std::is_same_v<Metrics, StepMetrics>) {
+    const double noise = metrics.noise_scale.value_or(std::numeric_limits<double>::quiet_NaN());
+    if (std::isfinite(noise)) scalars.push_back({group + "/" + noise_scale_key, noise});
+  }
   if constexpr (std::is_same_v<Metrics, EvaluationMetrics>) {
     for (const DatasetMetrics& one : metrics.by_dataset) {
       scalars.push_back({group + "/loss/" + one.dataset, one.loss});

@@ -52,6 +52,9 @@ struct StepMetrics {
   // The phase of the run, 0 before its first phase; -1 where the configuration has no phases, then there is no key.
   int64_t phase = -1;
   std::optional<StageMetrics> stage = {};  // only with data.stage
+  // The averaged gradient noise scale (optim/noise_scale.h) in samples, in steps that measure it; elsewhere there is no
+  // key. Not finite: the noise hides the gradient.
+  std::optional<double> noise_scale = {};
 
   bool operator==(const StepMetrics&) const = default;
 };

@@ -21,6 +21,7 @@ CutModel::CutModel(models::Model& model, const schedule::Partition& partition, c
       groups(connect(world, mesh, mesh::shard_sizes(layout, mesh), rails_gathering(layout))),
       data_ranks(model, world, mesh),
       sharded(model, stage, groups, options),
+      first_gradients(model, stage, tensor),
       shards(sharded.shards()),
       layout_(layout),
       movements_(schedule::movements_of(groups.place.sizes, layout.deterministic, layout.prefetch)),

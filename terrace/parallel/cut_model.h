@@ -11,6 +11,7 @@
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/optim/shard.h"
 #include "terrace/parallel/data_ranks.h"
+#include "terrace/parallel/first_gradients.h"
 #include "terrace/parallel/groups.h"
 #include "terrace/parallel/sharded.h"
 #include "terrace/parallel/stage.h"
@@ -47,6 +48,7 @@ class CutModel {
   DataGroups groups;
   DataRanks data_ranks;
   Sharded sharded;
+  FirstGradients first_gradients;
   std::vector<optim::Shard> shards;  // of `sharded`
 
  private:

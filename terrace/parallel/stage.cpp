@@ -118,7 +118,7 @@ void Stage::sum_copies(const std::vector<optim::Shard>& shards) {
   if (shared_.empty()) return;
   const at::NoGradGuard no_grad;
   for (const optim::Shard& shard : shards) {
-    if (std::ranges::find(shared_, shard.segment) == shared_.end()) continue;
+    if (!is_shared(shard.segment)) continue;
     Transfer::all_reduce(*sharing_, shard.gradient, shard.gradient.scalar_type(),
                          {.what = "sum gradients of tied weights", .segment = shard.segment, .phase = "step"})
         .finish();

@@ -2,6 +2,7 @@
 // stage whose weights they read (the embedding, for a head with tied weights).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -50,6 +51,9 @@ class Stage {
   const schedule::Partition& partition() const { return partition_; }
   comm::Comm& group() { return *group_; }
   comm::Comm& sharing() { return *sharing_; }
+
+  // Whether another stage holds the segment too.
+  bool is_shared(int64_t segment) const { return std::ranges::find(shared_, segment) != shared_.end(); }
 
   // Sums the gradients of segments that two stages hold. Called when the optimizer parts of the gradients are summed
   // over micro-batches and data-parallel ranks. `shards` are those of all segments in own().held.

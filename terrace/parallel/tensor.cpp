@@ -61,23 +61,26 @@ void TensorParallel::cut(nn::Parameter& parameter) {
   parameter.value = at::empty(local_shape(mark), parameter.value.options()).set_requires_grad(true);
 }
 
+int64_t TensorParallel::first_share(const nn::Parameter& parameter) const {
+  const ParamMark& mark = parameter.mark;
+  const int64_t size = parameter.value.numel();
+  if (group_->size() == 1) return size;
+  if (mark.kind == ParamMark::Kind::replicated) return sequence_parallel_ || mark.gradient_in_shares ? 0 : size;
+  if (shared_by_ == 1 || mark.shared == 0) return size;
+  // The shared rows come last, at the same place on all ranks that hold them.
+  return mark.row_ranges.front().size * (size / parameter.value.size(0));
+}
+
 void TensorParallel::sum_shares(const std::vector<optim::Shard>& shards) {
   if (group_->size() == 1) return;
   std::vector<at::Tensor> replicated, shared;
   for (const optim::Shard& shard : shards) {
     for (const optim::ShardPiece& piece : shard.pieces) {
-      const ParamMark& mark = piece.parameter->mark;
-      if (mark.kind == ParamMark::Kind::replicated) {
-        if (sequence_parallel_ || mark.gradient_in_shares) {
-          replicated.push_back(shard.gradient.narrow(0, piece.at, piece.size()));
-        }
-        continue;
-      }
-      if (shared_by_ == 1 || mark.shared == 0) continue;
-      // The shared rows come last, at the same place on all ranks that hold them.
-      const int64_t inner = piece.parameter->value.numel() / piece.parameter->value.size(0);
-      const int64_t from = std::max(piece.begin, mark.row_ranges.front().size * inner);
-      if (from < piece.end) shared.push_back(shard.gradient.narrow(0, piece.at + from - piece.begin, piece.end - from));
+      const int64_t from = std::max(piece.begin, first_share(*piece.parameter));
+      if (from >= piece.end) continue;
+      const bool is_replicated = piece.parameter->mark.kind == ParamMark::Kind::replicated;
+      (is_replicated ? replicated : shared)
+          .push_back(shard.gradient.narrow(0, piece.at + from - piece.begin, piece.end - from));
     }
   }
   sum_elements(replicated, *group_);

@@ -36,6 +36,9 @@ class TensorParallel {
   // Called when the optimizer parts of the gradients
   // are summed over micro-batches and data-parallel ranks.
   void sum_shares(const std::vector<optim::Shard>& shards);
+  // The first element of the parameter's part on this rank from which on the rank has only shares of the gradient; the
+  // number of elements if it has none.
+  int64_t first_share(const nn::Parameter& parameter) const;
 
   comm::Comm& group() { return *group_; }
   // The ranks that hold the same keys and values; of size 1 if each rank has its own.

@@ -8,6 +8,7 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/data/data_of_family.h"
 #include "terrace/data/source.h"
+#include "terrace/schedule/first_micro_batch.h"
 #include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
@@ -29,7 +30,11 @@ class RunChecker {
   void run() {
     note([&] { check_kept_folder(options_.config_file, config_.checkpoint.folder); });
     const bool ranks_fit = note([&] { schedule::check_ranks(config_, ranks_, here_); });
-    if (ranks_fit) warn_of_idle_keys(idle_keys_of(config_, ranks_, here_));
+    if (ranks_fit) {
+      warn_of_idle_keys(idle_keys_of(config_, ranks_, here_));
+      note(
+          [&] { schedule::check_noise_scale(config_, schedule::mesh_of(config_.layout, ranks_, here_).size("data")); });
+    }
     const bool is_new = is_new_run(options_.resume, config_.checkpoint.folder);
     const std::vector<std::string> of_files = file_problems(config_, is_new);
     check.problems.insert(check.problems.end(), of_files.begin(), of_files.end());

@@ -196,6 +196,10 @@ void Executor::loss(Step& step, const StepInstruction& instruction) {
     backward_of(losses, {}, models::leaves_of_loss(model_, begin, input));
     sharded_.collect_gradient(instruction.segment);
     for (const int64_t copy : stage_.own().copies) sharded_.collect_gradient(copy);
+    if (instruction.micro_batch == 0) {
+      cut_.first_gradients.take(instruction.segment);
+      for (const int64_t copy : stage_.own().copies) cut_.first_gradients.take(copy);
+    }
     state.gradient = gradients_of(input);
     if (instruction.segment == stage_.segments(instruction.chunk).begin)
       pass_gradient_to_previous_chunk(step, instruction);
@@ -213,7 +217,7 @@ void Executor::backward(Step& step, const StepInstruction& instruction) {
   MicroBatchState::Segment& own = state.segments[static_cast<size_t>(instruction.segment - begin)];
   backward_of(std::exchange(own.output, {}), std::exchange(state.gradient, {}));
   state.gradient = gradients_of(std::exchange(own.input, {}));
-  if (instruction.kind == Kind::backward) sharded_.collect_gradient(instruction.segment);
+  if (instruction.kind == Kind::backward) complete_gradient(instruction);
   if (instruction.segment == begin) pass_gradient_to_previous_chunk(step, instruction);
 }
 
@@ -229,7 +233,13 @@ void Executor::weight_gradient(Step& step, const StepInstruction& instruction) {
   const int64_t begin = stage_.segments(instruction.chunk).begin;
   MicroBatchState& state = step.state_of(instruction);
   state.segments[static_cast<size_t>(instruction.segment - begin)].deferred.run();
+  complete_gradient(instruction);
+}
+
+// After the last computation that adds to the gradient of the segment for the micro-batch.
+void Executor::complete_gradient(const StepInstruction& instruction) {
   sharded_.collect_gradient(instruction.segment);
+  if (instruction.micro_batch == 0) cut_.first_gradients.take(instruction.segment);
 }
 
 void Executor::send(Step& step, const StepInstruction& instruction) {

@@ -54,6 +54,7 @@ class Executor {
   void loss(Step& step, const schedule::StepInstruction& instruction);
   void backward(Step& step, const schedule::StepInstruction& instruction);
   void weight_gradient(Step& step, const schedule::StepInstruction& instruction);
+  void complete_gradient(const schedule::StepInstruction& instruction);
   void pass_gradient_to_previous_chunk(Step& step, const schedule::StepInstruction& instruction);
   void send(Step& step, const schedule::StepInstruction& instruction);
   void receive(Step& step, const schedule::StepInstruction& instruction);

@@ -93,6 +93,10 @@ checkpoint::State Trainer::state() {
                    {"random", {{"generator", "philox4x32-10"}, {"seed", config_.train.seed}, {"step", steps_done_}}},
                    {"data", data_record_},
                    {"kernels", kernels()}};
+  if (noise_scale_.measurements > 0) {
+    state.trainer["noise_scale"] = {
+        {"noise", noise_scale_.noise}, {"signal", noise_scale_.signal}, {"measurements", noise_scale_.measurements}};
+  }
   if (checkpoint::Group errors = gradient_errors(cut_.sharded, rank()); !errors.tensors.empty()) {
     state.groups.push_back(std::move(errors));
     state.trainer[errors_layout_key] = errors_layout(config_.layout, mesh_, cut_.groups.place.sizes);
@@ -139,6 +143,11 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   optimizer_.count = saved.at("updates").get<int64_t>();
   loss_scale_.scale = saved.at("loss_scale").at("scale").get<double>();
   loss_scale_.good_steps = saved.at("loss_scale").at("good_steps").get<int64_t>();
+  if (const auto noise = saved.find("noise_scale"); noise != saved.end()) {
+    noise_scale_ = {.noise = noise->at("noise").get<double>(),
+                    .signal = noise->at("signal").get<double>(),
+                    .measurements = noise->at("measurements").get<int64_t>()};
+  }
   if (rank() == 0) warn_of_other_bits(checkpoint);
 }
 

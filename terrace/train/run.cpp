@@ -22,6 +22,7 @@
 #include "terrace/nn/precision.h"
 #include "terrace/observe/run_process.h"
 #include "terrace/plan/memory_need.h"
+#include "terrace/schedule/first_micro_batch.h"
 #include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
@@ -138,6 +139,7 @@ struct StartChecks {
     check_kept_folder(options.config_file, folder);
     schedule::check_ranks(config, ranks, ranks_here);
     warn_of_idle_keys(idle_keys_of(config, ranks, ranks_here));
+    schedule::check_noise_scale(config, schedule::mesh_of(config.layout, ranks, ranks_here).size("data"));
     const bool is_new = is_new_run(options.resume, folder);
     check_files(config, is_new);
     if (is_new) check_initial_weights(config, Depth::manifest);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -197,10 +198,14 @@ StepReport Trainer::step() {
     const models::Pass pass{.seed = config_.train.seed,
                             .step = step,
                             .gradient_scales = models::gradient_scales(losses_, counts.of_losses, loss_scale_.scale)};
+    const bool measures_noise = measures_noise_scale(step, batches.size());
+    cut_.first_gradients.begin_step(measures_noise);
     training_step_.run(batches, pass, metrics.learning_rate, [&](const StepSums& sums) {
       observe::TermSums terms = sums.losses;
       models::set_counts(counts.of_losses, terms);
       metrics.figures = observe::values_of(figures_, terms, /*of_step=*/true);
+      if (measures_noise)
+        measure_noise_scale(batches.front(), samples, sums.gradients.norm / loss_scale_.scale, metrics);
       return judge_gradients(models::weighted_mean(losses_, terms), sums.gradients, report);
     });
   }
@@ -215,6 +220,33 @@ StepReport Trainer::step() {
   metrics.items_per_second = static_cast<double>(items) / metrics.step_seconds;
   if (peak_.known()) add_mfu(report.flops, metrics);
   return report;
+}
+
+bool Trainer::measures_noise_scale(int64_t step, size_t micro_batches) const {
+  const int64_t every = config_.train.noise_scale_every;
+  // One micro-batch alone has no smaller batch beside it.
+  return every > 0 && step % every == 0 && (micro_batches > 1 || mesh_.size("data") > 1);
+}
+
+void Trainer::measure_noise_scale(const models::Batch& first, int64_t samples, double gradient_norm,
+                                  observe::StepMetrics& metrics) {
+  const auto own = static_cast<double>(first.samples.numel()), all = static_cast<double>(samples);
+  const double own_squares = cut_.first_gradients.squares();
+  std::array<double, 3> sums = {};  // of squared norms, of 1 / samples, and of the ranks that have samples
+  if (own > 0) {
+    // The gradient is the micro-batch's part of the mean over the step, times the loss scale.
+    const double to_mean = all / own / loss_scale_.scale;
+    sums[0] = own_squares * to_mean * to_mean;
+    if (cut_.has_loss()) sums[1] = 1 / own;
+    if (cut_.has_loss()) sums[2] = 1;
+  }
+  cut_.groups.control->all_reduce(sums.data(), std::ssize(sums), comm::Type::fp64, {.what = "gradient noise scale"})
+      .wait();
+  noise_scale_.add({.small = sums[0] / sums[2],
+                    .inverse_samples = sums[1] / sums[2],
+                    .large = gradient_norm * gradient_norm,
+                    .samples = all});
+  metrics.noise_scale = noise_scale_.samples();
 }
 
 void Trainer::add_mfu(double step_flops, observe::StepMetrics& metrics) {

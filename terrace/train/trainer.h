@@ -22,6 +22,7 @@
 #include "terrace/ops/kernel_choice.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/loss_scale.h"
+#include "terrace/optim/noise_scale.h"
 #include "terrace/parallel/cut_model.h"
 #include "terrace/train/training_step.h"
 
@@ -198,6 +199,12 @@ class Trainer {
   int64_t sum_of(int64_t value, const char* what);
   // Fills the report. Returns what the gradients are multiplied by, or nothing if the update is left out.
   std::optional<double> judge_gradients(double loss, const optim::GradientNorm& gradients, StepReport& report);
+  // Whether the gradient noise scale is measured in the step, in which this rank has so many micro-batches.
+  bool measures_noise_scale(int64_t step, size_t micro_batches) const;
+  // Adds a measurement to the noise scale, which the metrics then show. `first` is this rank's first micro-batch,
+  // `samples` those of the step, and `gradient_norm` that of the step's mean gradient. Called by all ranks.
+  void measure_noise_scale(const models::Batch& first, int64_t samples, double gradient_norm,
+                           observe::StepMetrics& metrics);
   // Adds the MFU of a step. A step that is faster than the peak shows that the peak was measured too low; its rate
   // becomes the peak.
   void add_mfu(double step_flops, observe::StepMetrics& metrics);
@@ -235,6 +242,7 @@ class Trainer {
   Json data_record_;  // data_->identity(), computed by one rank for all
   optim::AdamW optimizer_;
   optim::LossScale loss_scale_;
+  optim::NoiseScale noise_scale_;
   data::BatchRamp ramp_;
   TrainingStep training_step_;
   std::vector<std::unique_ptr<Hook>> hooks_;

@@ -365,6 +365,12 @@ TEST(IdleKeys, FollowFromTheNumbersOfRanks) {
             (std::set<std::string>{"layout.error_feedback"}));
   EXPECT_EQ(idle(typed, one),
             (std::set<std::string>{"layout.reduce_type", "layout.error_feedback", "layout.node_type"}));
+  // One micro-batch on one data-parallel rank leaves no smaller batch to measure.
+  const Keys noise = {"train.noise_scale_every=10", "train.micro_batch=0"};
+  EXPECT_EQ(idle(noise, one), (std::set<std::string>{"train.noise_scale_every"}));
+  EXPECT_EQ(idle(noise, four), (std::set<std::string>{}));
+  EXPECT_EQ(idle({"train.noise_scale_every=10", "train.micro_batch=1"}, one), (std::set<std::string>{}));
+  EXPECT_THAT(idle_keys(valid(noise), one), ElementsAre(HasSubstr("use train.micro_batch = 6")));
   const Keys order = {"layout.tensor=2", "layout.order=[\"data\", \"tensor\", \"pipeline\"]"};
   EXPECT_EQ(idle(order, {.all = 2}), (std::set<std::string>{"layout.order"}));
   EXPECT_EQ(idle(order, {.all = 4, .data = 2}), (std::set<std::string>{}));

@@ -67,7 +67,10 @@ class LogHook : public Hook {
                        fmt::format("step {}/{}  {}, {}", metrics.step, steps, text, seen(trainer, metrics)));
     } else if (metrics.step % trainer.config().train.log_every == 0 || metrics.step == steps) {
       const double left = progress_.seconds_left(static_cast<uint64_t>(metrics.step));
-      log_info("step {}/{}: {}, learning rate {:.3g}{}, {}{}", metrics.step, steps, text, metrics.learning_rate,
+      log_info("step {}/{}: {}, learning rate {:.3g}{}{}, {}{}", metrics.step, steps, text, metrics.learning_rate,
+               metrics.noise_scale
+                   ? fmt::format(", noise scale {:.4g} {}", *metrics.noise_scale, trainer.config().family->samples)
+                   : "",
                std::isfinite(metrics.mfu) ? fmt::format(", mfu {:.1f}%", 100 * metrics.mfu) : "",
                seen(trainer, metrics), left > 0 ? fmt::format(", {} left", format_seconds(left)) : "");
     }
