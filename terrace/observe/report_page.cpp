@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "terrace/observe/html_page.h"
 #include "terrace/observe/report_template.h"
 #include "terrace/observe/summary.h"
@@ -19,6 +21,14 @@ std::optional<StepRecord> read_if_there(const fs::path& path) {
 
 Json losses_json(const LossHistory& losses) {
   return {{"training", losses.training}, {"validation", losses.validation}};
+}
+
+std::vector<std::pair<double, double>> noise_scales_of(const RunMetrics& metrics) {
+  std::vector<std::pair<double, double>> points;
+  for (const auto& [step, line] : metrics.steps) {
+    if (line.noise_scale && std::isfinite(*line.noise_scale)) points.emplace_back(step, *line.noise_scale);
+  }
+  return points;
 }
 
 // How a run gets the records that it lacks; a prediction alone lacks none.
@@ -49,6 +59,7 @@ Json run_json(const ReportedRun& run) {
   return {{"name", run.name},
           {"figures", run.figures.value_or(nullptr)},
           {"losses", run.losses ? losses_json(*run.losses) : nullptr},
+          {"noise_scales", run.noise_scales},
           {"predicted", run.predicted ? json_of(*run.predicted) : nullptr},
           {"measured", run.measured ? json_of(*run.measured) : nullptr},
           {"plan", run.plan ? plan_json(*run.plan) : nullptr},
@@ -59,10 +70,12 @@ Json run_json(const ReportedRun& run) {
 
 ReportedRun read_reported_run(const fs::path& folder) {
   Json figures = summarize_run(folder);
-  figures.erase("files");                                // there may be thousands
+  figures.erase("files");  // there may be thousands
+  const RunMetrics metrics = read_metrics(folder);
   return {.name = (folder / "").parent_path().string(),  // without a slash at its end
           .figures = figures,
-          .losses = read_losses(folder),
+          .losses = losses_of(metrics),
+          .noise_scales = noise_scales_of(metrics),
           .predicted = read_if_there(folder / predicted_step_file),
           .measured = read_if_there(folder / measured_step_file)};
 }

@@ -36,6 +36,8 @@ struct ReportedRun {
   std::string name;
   std::optional<Json> figures = {};        // with keys of summarize_run; a prediction gives those that it knows
   std::optional<LossHistory> losses = {};  // none: a prediction alone
+  // (step, samples) of the gradient noise scales that were measured and are numbers.
+  std::vector<std::pair<double, double>> noise_scales = {};
   std::optional<StepRecord> predicted = {}, measured = {};
   std::optional<PlanStatements> plan = {};
 };
@@ -44,8 +46,8 @@ struct ReportedRun {
 // the folder holds no run or a record cannot be read.
 ReportedRun read_reported_run(const std::filesystem::path& folder);
 
-// The data of the page: the title and for each run its name, figures, losses, records, plan (null where there are none)
-// and notes, sentences that say how to get what is missing.
+// The data of the page: the title and for each run its name, figures, losses, noise scales, records, plan (null where
+// there are none) and notes, sentences that say how to get what is missing.
 Json report_data(const std::string& title, const std::vector<ReportedRun>& runs);
 
 // The whole page.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "terrace/base/error.h"
@@ -15,6 +16,7 @@
 #include "terrace/observe/curve.h"
 #include "terrace/observe/metric_keys.h"
 #include "terrace/observe/metrics.h"
+#include "terrace/observe/noise_scale.h"
 #include "terrace/observe/step_comparison.h"
 #include "terrace/observe/step_record.h"
 
@@ -110,6 +112,16 @@ void add_figures(const RunMetrics& metrics, const EvaluationMetrics& evaluation,
                      [&](const std::string& key, double value) { summary[key] = number_or_null(value); });
 }
 
+// With phases the batch of the last step is not that of the run's facts.
+void add_noise_scale(const RunMetrics& metrics, const Json& facts, Json& summary) {
+  const std::optional<NoiseScaleAtStep> last = last_noise_scale(metrics);
+  if (!last) return;
+  const double batch = facts.contains("phases") ? 0 : facts.value("global_batch", 0.0);
+  summary["noise_scale"] = last->samples;
+  summary["noise_scale_step"] = last->step;
+  summary["noise_scale_text"] = noise_scale_text(*last, batch, facts.value("samples", "samples"));
+}
+
 std::string number(const Json& value, const char* format, const std::string& behind = "") {
   return value.is_number() ? fmt::format(fmt::runtime(format), value.get<double>()) + behind : "not measured";
 }
@@ -137,6 +149,7 @@ Json summarize(const fs::path& folder, const RunMetrics& metrics) {
                   {"memory_bytes", figures.memory_bytes}};
   add_by_dataset(metrics, evaluation, summary);
   add_figures(metrics, evaluation, summary);
+  add_noise_scale(metrics, facts, summary);
   summary["figures"] = facts.value("figures", Json::array());
   summary["loss_unit"] = facts.value("loss_unit", "");
   summary["baselines"] = facts.value("baselines", Json::array());
@@ -224,6 +237,7 @@ std::string draw_summary(const fs::path& folder) {
                        ? fmt::format(" of {}, {}", format_flops(summary["peak_flops_per_second"]),
                                      summary["peak_name"].get<std::string>())
                        : ""));
+  if (summary.contains("noise_scale_text")) line("noise scale", summary["noise_scale_text"]);
   line("memory", format_bytes(summary["memory_bytes"].get<double>()));
   line("folder", fmt::format("{}, {} in {}", folder.string(), format_bytes(summary["folder_bytes"].get<double>()),
                              counted(summary["files"].size(), "file")));

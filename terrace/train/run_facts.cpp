@@ -8,6 +8,7 @@
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/checkpoint/folder.h"
+#include "terrace/config/family.h"
 #include "terrace/config/names.h"
 #include "terrace/config/phases.h"
 #include "terrace/observe/figures.h"
@@ -34,6 +35,7 @@ void write_run_facts(Trainer& trainer) {
   Json facts = {{"parameters", nn::whole_elements(trainer.model().parameters())},
                 {"precision", std::string(config::name_of(config.train.precision))},
                 {"global_batch", config.train.global_batch},
+                {"samples", config.family->samples},
                 {"steps", config.train.steps},
                 {"peak_flops_per_second", trainer.peak().flops_per_second},
                 {"peak_name", trainer.peak().name},

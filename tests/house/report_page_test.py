@@ -236,6 +236,24 @@ class Values(Pages):
         self.assertEqual(len(self.data('#losses circle[data-run="0"]')), 4)
         self.assertEqual(self.data("#losses line[data-phase]", "phase"), [])
 
+    def test_noise_scales_have_a_sentence_and_a_curve(self):
+        self.open("one.html")
+        self.assertEqual(self.data("#noise path[data-run]", "points"), [])
+        folder = write_run(self.folder / "noisy", sources=())
+        facts = json_of(folder / "run.json")
+        (folder / "run.json").write_text(json.dumps({**facts, "samples": "sequences", "global_batch": 64}))
+        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        for line in lines:
+            if "loss" in line and line["step"] % 10 == 0:
+                line["noise_scale"] = None if line["step"] == 200 else line["step"] / 2
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        self.page("noisy.html", "noisy")
+        self.open("noisy.html")
+        self.assertEqual(self.data("#noise path[data-run]", "points"), [("19",)])
+        self.assertEqual(self.texts("#noise [data-noise]"), ["95 sequences at step 190; twice the batch of 64 would take 70% of the steps "
+                                                             "and 1.40 times the sequences to the same loss."])  # fmt: skip
+        self.assertEqual(self.browser.problems, [])
+
     def test_losses_have_a_line_where_a_phase_begins(self):
         folder = write_run(self.folder / "phased", sources=())
         facts = json_of(folder / "run.json")

@@ -39,6 +39,8 @@ function build({title, runs}) {
   if (runs.some((run) => run.losses && run.losses.training.length)) {
     section("losses", "Loss", "", element("div", {class: "panel"}, lossLegend(runs), chart((place) => lossChart(place, runs))));
   }
+  const noisy = runs.filter((run) => run.noise_scales.length);
+  if (noisy.length) noiseSection(noisy);
 }
 
 // The sections of the records of steps, each of the runs that have what it shows.
