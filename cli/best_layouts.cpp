@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <functional>
 
 #include "cli/layout_limits.h"
 #include "cli/ranges.h"
@@ -14,6 +15,7 @@
 #include "terrace/base/plural.h"
 #include "terrace/base/progress.h"
 #include "terrace/base/units.h"
+#include "terrace/config/family.h"
 #include "terrace/models/planned_families.h"
 #include "terrace/plan/best.h"
 #include "terrace/plan/plan_report.h"
@@ -34,17 +36,17 @@ std::string missing_for_training(const PlannedTarget& planned) {
   return "";
 }
 
-void write_fastest(const PlannedTarget& planned, const plan::BestLayouts& best, const plan::Target& target,
-                   const std::string& file) {
-  const plan::Change& fastest = best.layouts.front();
+// `of` is what it is the fastest of.
+void write_fastest(const PlannedTarget& planned, const plan::Change& fastest, const std::string& of,
+                   const plan::Target& target, const std::string& file) {
   const plan::Prediction& prediction = fastest.prediction;
   write_text_atomically(
-      file, fmt::format("# The fastest of {} of {} on {} of {}, as predicted for the program {}:\n"
-                        "# step {}, MFU {:.1f}%, {} of memory on the fullest device.\n{}",
-                        counted(static_cast<uint64_t>(best.legal), "layout"), planned.config,
-                        counted(static_cast<uint64_t>(target.devices), "device"), target.machine.name,
-                        target.software.name, format_seconds(prediction.step_seconds), 100 * prediction.mfu(),
-                        format_bytes(prediction.fullest().memory.total()), config::dump(fastest.config)));
+      file,
+      fmt::format("# The fastest of {} of {} on {} of {}, as predicted for the program {}:\n"
+                  "# step {}, MFU {:.1f}%, {} of memory on the fullest device.\n{}",
+                  of, planned.config, counted(static_cast<uint64_t>(target.devices), "device"), target.machine.name,
+                  target.software.name, format_seconds(prediction.step_seconds), 100 * prediction.mfu(),
+                  format_bytes(prediction.fullest().memory.total()), config::dump(fastest.config)));
   const std::string missing = missing_for_training(planned);
   if (!missing.empty()) {
     log_warning("{} is for planning only, and has examples where {} lacks keys that training needs: {}", file,
@@ -56,6 +58,44 @@ void check_file(const std::string& file, const std::string& config) {
   std::error_code ignored;  // one of them does not exist
   if (!fs::equivalent(file, config, ignored)) return;
   throw UserError::of("--write {} would replace the configuration itself; name another file", file);
+}
+
+// How far the simulation of layouts is.
+class SimulationProgress {
+ public:
+  std::function<void(double)> function() {
+    return [this](double share) { progress_.update(static_cast<uint64_t>(share * parts)); };
+  }
+  void clear() { progress_.clear(); }
+
+ private:
+  static constexpr uint64_t parts = 1000;
+  Progress progress_{"simulating layouts", parts};
+};
+
+void check_batches(const BestArguments& arguments, bool has_noise_scale) {
+  if (has_noise_scale && arguments.batches.empty()) {
+    throw UserError(
+        "--noise-scale with --best compares layouts of several global batches; give them, such as --batches "
+        "64,128,256, "
+        "or leave --best out");
+  }
+  if (!has_noise_scale && !arguments.batches.empty()) {
+    throw UserError(
+        "--batches needs --noise-scale, by which steps of different batches compare; give a number of samples, such as "
+        "--noise-scale 512, or the folder of a run that measured it");
+  }
+}
+
+// Prints the object or the text, and with it the name of the file that was written.
+void print_result(Json object, const std::string& text, const std::string& file, bool json) {
+  if (json) {
+    if (!file.empty()) object["written"] = file;
+    fmt::print("{}\n", object.dump());
+    return;
+  }
+  fmt::print("{}", text);
+  if (!file.empty()) fmt::print("{}\n", file);
 }
 
 }  // namespace
@@ -75,34 +115,44 @@ CLI::Option* add_best_options(CLI::App& command, BestArguments& arguments) {
                   "With --best: a condition that layouts must hold, such as \"tensor <= 8\"; may be given again")
       ->allow_extra_args(false)
       ->needs(best);
+  command
+      .add_option("--batches", arguments.batches,
+                  "With --best and --noise-scale: global batches, with commas between; the fastest layout of each, by "
+                  "the time to the same loss")
+      ->delimiter(',')
+      ->check(positive())
+      ->needs(best);
   command.add_option("--write", arguments.file, "With --best: file for the configuration of the fastest layout")
       ->needs(best);
   return best;
 }
 
-void print_best_layouts(const PlannedTarget& planned, const BestArguments& arguments, bool json) {
+void print_best_layouts(const PlannedTarget& planned, const BestArguments& arguments,
+                        const std::optional<plan::NoiseScale>& noise_scale, bool json) {
+  check_batches(arguments, noise_scale.has_value());
   // The layouts decide which keys have an effect.
   const config::Config config = planned.load_config(config::IdleKeys::keep);
   const plan::Target target = planned.load_target();
   if (!arguments.file.empty()) check_file(arguments.file, planned.config);
-  constexpr uint64_t parts = 1000;
-  Progress progress("simulating layouts", parts);
-  const auto show = [&](double share) { progress.update(static_cast<uint64_t>(share * parts)); };
-  const plan::BestLayouts best =
-      plan::best_layouts(config, target,
-                         {.count = static_cast<size_t>(arguments.count),
-                          .limits = layout_limits(planned.overrides, arguments.limits, config, target.devices),
-                          .progress = show});
-  progress.clear();
-  if (!arguments.file.empty()) write_fastest(planned, best, target, arguments.file);
-  if (json) {
-    Json object = plan::json_of(best, target);
-    if (!arguments.file.empty()) object["written"] = arguments.file;
-    fmt::print("{}\n", object.dump());
-    return;
+  SimulationProgress progress;
+  const plan::BestOptions options{.count = static_cast<size_t>(arguments.count),
+                                  .limits = layout_limits(planned.overrides, arguments.limits, config, target.devices),
+                                  .progress = progress.function()};
+  const auto write = [&](const plan::Change& fastest, const std::string& of) {
+    if (!arguments.file.empty()) write_fastest(planned, fastest, of, target, arguments.file);
+  };
+  if (noise_scale) {
+    const plan::BestBatches best = plan::best_batches(config, target, options, *noise_scale, arguments.batches);
+    progress.clear();
+    write(best.batches.front().layout,
+          fmt::format("{} to the same loss", counted(static_cast<uint64_t>(arguments.batches.size()), "global batch")));
+    return print_result(plan::json_of(best, target), plan::text_of(best, target, config.family->samples),
+                        arguments.file, json);
   }
-  fmt::print("{}", plan::text_of(best, target));
-  if (!arguments.file.empty()) fmt::print("{}\n", arguments.file);
+  const plan::BestLayouts best = plan::best_layouts(config, target, options);
+  progress.clear();
+  write(best.layouts.front(), counted(static_cast<uint64_t>(best.legal), "layout"));
+  print_result(plan::json_of(best, target), plan::text_of(best, target), arguments.file, json);
 }
 
 }  // namespace terrace::cli

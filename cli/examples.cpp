@@ -70,6 +70,10 @@ std::vector<Example> examples_about_runs() {
        "terrace plan configs/frontier-22b.toml --machine frontier --devices 16 --best --set layout.pipeline=2 "
        "--limit \"tensor <= 4\" --write best.toml",
        "Write the fastest layout with two stages and tensor parallelism of at most four"},
+      {"plan",
+       "terrace plan configs/frontier-22b.toml --machine frontier --set layout.pipeline=8 --set layout.sharding=zero1 "
+       "--scaling 16,32,64,128,256 --noise-scale 1000",
+       "Find the number of devices that reaches a loss first when the batch grows with them"},
       {"simulate",
        "terrace simulate configs/frontier-175b.toml --machine frontier --devices 1024 --set layout.tensor=4 --set "
        "layout.pipeline=16 --set layout.sharding=zero1 --trace step.json --stages 0,15",

@@ -18,17 +18,35 @@
 #include "terrace/config/family.h"
 #include "terrace/plan/plan_page.h"
 #include "terrace/plan/plan_report.h"
+#include "terrace/plan/same_loss.h"
 #include "terrace/plan/scaling.h"
 
 namespace terrace::cli {
 namespace {
 
 void print_scaling(const config::Config& config, const plan::Target& target, const std::vector<int64_t>& devices,
-                   bool json) {
+                   const std::optional<plan::NoiseScale>& noise_scale, bool json) {
   const plan::Scaling table = plan::scaling(config, target, devices);
-  fmt::print("{}", json ? plan::json_of(table).dump() + "\n" : plan::text_of(table, config.family->items));
+  if (json) {
+    Json object = plan::json_of(table);
+    if (noise_scale) object["same_loss"] = plan::json_of(*noise_scale, table);
+    fmt::print("{}\n", object.dump());
+  } else {
+    fmt::print("{}{}", plan::text_of(table, config.family->items),
+               noise_scale ? plan::text_of(*noise_scale, table, config.family->samples) : "");
+  }
   const std::string reason = plan::why_none_fits(table);
   if (!reason.empty()) throw UserError(reason, ExitCode::infeasible);
+}
+
+// None where the option has no text.
+std::optional<plan::NoiseScale> noise_scale_of(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  try {
+    return plan::noise_scale_of(text);
+  } catch (const UserError& error) {
+    throw UserError::of("--noise-scale {} {}", text, error.what());
+  }
 }
 
 }  // namespace
@@ -37,7 +55,7 @@ void add_plan_command(CLI::App& app) {
   struct Arguments {
     PlannedTarget target;
     BestArguments best;
-    std::string tokens;
+    std::string tokens, noise_scale;
     std::vector<int64_t> scaling;
     std::string report;
     bool json = false;
@@ -68,19 +86,27 @@ void add_plan_command(CLI::App& app) {
                    "cost; if not given, those of train.steps")
       ->excludes(best)
       ->excludes(scaling);
+  command->add_option("--noise-scale", arguments->noise_scale,
+                      "The gradient noise scale in samples, or the folder of a run that measured it: batches are "
+                      "compared by steps, samples and time to the same loss");
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer(
       "The exit code is 0 if the run fits the machine and 3 if it does not, as if no layout or no number of devices "
       "does.");
   command->callback([arguments] {
-    if (arguments->best.count > 0) return print_best_layouts(arguments->target, arguments->best, arguments->json);
+    const std::optional<plan::NoiseScale> noise_scale = noise_scale_of(arguments->noise_scale);
+    if (arguments->best.count > 0) {
+      return print_best_layouts(arguments->target, arguments->best, noise_scale, arguments->json);
+    }
     const config::Config config = arguments->target.load_config();
     if (!arguments->scaling.empty()) arguments->target.devices = arguments->scaling.front();
     const plan::Target target = arguments->target.load_target();
-    if (!arguments->scaling.empty()) return print_scaling(config, target, arguments->scaling, arguments->json);
+    if (!arguments->scaling.empty()) {
+      return print_scaling(config, target, arguments->scaling, noise_scale, arguments->json);
+    }
     std::optional<double> items;
     if (!arguments->tokens.empty()) items = item_count_of("--tokens", arguments->tokens);
-    const plan::Plan plan = plan::make_plan(config, target, items);
+    const plan::Plan plan = plan::make_plan(config, target, items, noise_scale);
     fmt::print("{}", arguments->json ? plan::json_of(plan).dump() + "\n" : plan::text_of(plan));
     if (!arguments->report.empty()) {
       write_text_atomically(arguments->report, plan::plan_page(plan, arguments->target.config,

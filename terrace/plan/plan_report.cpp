@@ -151,8 +151,10 @@ std::string options_of(const Change& change) {
   return options;
 }
 
-Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items) {
+Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items,
+               const std::optional<NoiseScale>& noise_scale) {
   Plan plan{.config = config, .target = target, .prediction = predict(config, target), .items = items};
+  plan.noise_scale = noise_scale;
   plan.changes = plan.prediction.feasible() ? best_changes(config, target, plan.prediction.step_seconds, most_changes)
                                             : nearest_feasible(config, target, most_changes);
   plan.interval = step_interval(config, plan.prediction, target, published_errors());
@@ -215,6 +217,7 @@ Json json_of(const Plan& plan) {
                                   {"flops_per_byte", intensity.flops_per_byte},
                                   {"ridge_flops_per_byte", intensity.ridge}};
   json["changes"] = changes_json(plan);
+  json["noise_scale"] = plan.noise_scale ? json_of(*plan.noise_scale, prediction.samples) : nullptr;
   json["stages"] = Json::array();
   for (const StagePrediction& stage : prediction.stages) {
     Json sent = Json::object();
@@ -252,6 +255,7 @@ std::string text_of(const Plan& plan) {
   text += step_lines(plan);
   text += fmt::format("arithmetic intensity {}\n", text_of(arithmetic_intensity(prediction, plan.target, plan.config)));
   if (plan.tensor_reach) text += text_of(*plan.tensor_reach, plan.config.family->items);
+  if (plan.noise_scale) text += text_of(*plan.noise_scale, prediction.samples, plan.config.family->samples);
   text += memory_table(prediction, plan.config);
   text += "this run\n" + text_of(run_cost(plan.config, prediction, plan.target, plan.items), plan.config, plan.target);
   text += "training\n" + training_lines(plan);

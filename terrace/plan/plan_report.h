@@ -9,6 +9,7 @@
 #include "terrace/plan/estimate.h"
 #include "terrace/plan/prediction.h"
 #include "terrace/plan/published_errors.h"
+#include "terrace/plan/same_loss.h"
 #include "terrace/plan/tensor_reach.h"
 
 namespace terrace::plan {
@@ -22,17 +23,20 @@ struct Plan {
   std::optional<double> items = {};  // that the run trains on, instead of those of train.steps
   std::optional<TensorReach> tensor_reach = {};  // with several tensor ranks
   StepInterval interval = {};
+  std::optional<NoiseScale> noise_scale = {};
 };
 
 // Predicts the configuration and the changes.
-Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items = {});
+Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items = {},
+               const std::optional<NoiseScale>& noise_scale = {});
 
 // The keys: feasible, reason, parameters, model_flops, hardware_flops, step_seconds, interval, samples_per_second,
 // tokens_per_second (or the family's items), mfu, hfu, bubble_share, queued_share, exposed_seconds by group,
 // computation_seconds by kind of the slowest stage, update_seconds, micro_batch_sizes (average and largest by name,
 // where samples differ in size), limit, tensor_groups (null with one tensor rank), run, trainings, checkpoint,
-// roofline, changes, and stages: a list with memory_bytes by category and in total, whole_weights_bytes of the largest
-// layer and of the largest other segment, and sent_bytes of one rank in a step by group.
+// roofline, changes, noise_scale (null where none is given), and stages: a list with memory_bytes by category and in
+// total, whole_weights_bytes of the largest layer and of the largest other segment, and sent_bytes of one rank in a
+// step by group.
 Json json_of(const Plan& plan);
 std::string text_of(const Plan& plan);
 

@@ -122,6 +122,46 @@ class Costs(CommandTest):
         self.assertEqual(self.expect(0, terrace("plan", "configs/tiny.toml", *pipeline, "--set", "layout.chunks=2")).stderr, "")
 
 
+class NoiseScale(CommandTest):
+    PLANNED = ("configs/frontier-22b.toml", "--machine", "frontier", "--set", "layout.pipeline=8", "--set", "layout.sharding=zero1")
+
+    def plan(self, *more):
+        return terrace("plan", *self.PLANNED, *more)
+
+    def test_a_plan_says_what_its_batch_takes_to_a_loss(self):
+        plan = json.loads(self.expect(0, self.plan("--devices", 16, "--noise-scale", 1000, "--json")).stdout)
+        batch = plan["noise_scale"]["batch"]
+        self.assertEqual(plan["noise_scale"]["steps_over_fewest"], 1 + 1000 / batch)
+        self.assertIn("noise scale 1000 sequences\n", self.plan("--devices", 16, "--noise-scale", "1e3").stdout)
+        self.assertIsNone(json.loads(self.plan("--devices", 16, "--json").stdout)["noise_scale"])
+
+    def test_weak_scaling_has_the_time_to_the_same_loss(self):
+        scaling = ("--scaling", "16,32,64", "--noise-scale", 200)
+        table = json.loads(self.expect(0, self.plan(*scaling, "--json")).stdout)
+        for row, point in zip(table["same_loss"]["weak"], table["weak"]):
+            steps = (1 + 200 / point["global_batch"]) / (1 + 200 / table["weak"][0]["global_batch"])
+            self.assertAlmostEqual(row["seconds"], steps * point["step_seconds"] / table["weak"][0]["step_seconds"])
+        self.assertIn("first at the loss: ", self.plan(*scaling).stdout)
+
+    def test_best_compares_batches(self):
+        options = ("--devices", 16, "--best", "--set", "layout.tensor=2", "--noise-scale", 100, "--batches", "16,64")
+        best = json.loads(self.expect(0, self.plan(*options, "--json")).stdout)
+        self.assertEqual({one["global_batch"] for one in best["batches"]}, {16, 64})
+        times = [one["seconds_of_reference_step"] for one in best["batches"]]
+        self.assertEqual(times, sorted(times))
+        folder = self.scratch()
+        written = terrace("plan", SOURCE / self.PLANNED[0], *self.PLANNED[1:], *options, "--write", "best.toml", folder=folder)
+        self.assertIn("by the time to the same loss", self.expect(0, written).stdout)
+        self.assertIn(f"global_batch = {best['batches'][0]['global_batch']}\n", (folder / "best.toml").read_text())
+
+    def test_nonsense_is_refused_with_the_way_out(self):
+        self.expect(2, self.plan("--noise-scale", "0"), "--noise-scale 0 must be above 0", "give such as 512")
+        self.expect(2, self.plan("--noise-scale", "no/run"), "--noise-scale no/run is neither a number of samples nor the folder of a run")
+        self.expect(2, self.plan("--best", "--noise-scale", 9), "give them, such as --batches 64,128,256")
+        self.expect(2, self.plan("--best", "--batches", "16,32"), "--batches needs --noise-scale")
+        self.assertRegex(self.expect(2, self.plan("--batches", "16,32", "--noise-scale", 9)).stderr, "requires --best")
+
+
 class Answers(CommandTest):
     """What is asked for is answered, in words and in the exit code."""
     PLANNED = ("configs/frontier-22b.toml", "--machine", "frontier")
