@@ -62,7 +62,7 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
 
 std::string shown_figure(const std::string& name, double value) {
   if (!std::isfinite(value)) return "unknown";
-  if (name == "step_seconds") return format_seconds(value);
+  if (name == "step_seconds" || name == "same_loss_seconds") return format_seconds(value);
   if (name == "memory_bytes") return format_bytes(value);
   if (name == "flops_per_device") return format_flops(value);
   if (name == "mfu" || name == "hfu") return fmt::format("{:.2f}%", 100 * value);

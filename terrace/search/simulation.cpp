@@ -2,6 +2,7 @@
 #include "terrace/search/simulation.h"
 
 #include "terrace/plan/prediction.h"
+#include "terrace/plan/same_loss.h"
 #include "terrace/search/placeholders.h"
 
 namespace terrace::search {
@@ -28,8 +29,17 @@ Outcome Simulation::run(const Job& job) {
   const plan::Prediction prediction = plan::predict(config, target);
   if (!prediction.feasible()) return {.failure = "oom", .reason = prediction.reason};
   const double device_seconds = prediction.step_seconds * static_cast<double>(target.devices);
-  return {.figures = {prediction.step_seconds, prediction.items_per_second(), prediction.model_flops / device_seconds,
-                      prediction.mfu(), prediction.hfu(), prediction.fullest().memory.total()}};
+  Outcome outcome{.figures = {prediction.step_seconds, prediction.items_per_second(),
+                              prediction.model_flops / device_seconds, prediction.mfu(), prediction.hfu(),
+                              prediction.fullest().memory.total()}};
+  if (study_.noise_scale > 0) {
+    // With a step of one second as the reference, the seconds are those in which the trial comes as far as that step.
+    const plan::SameLoss to_loss = plan::same_loss(study_.noise_scale, config.train.global_batch,
+                                                   prediction.step_seconds, study_.reference_batch, 1);
+    outcome.figures.push_back(to_loss.seconds);
+    outcome.figures.push_back(to_loss.samples);
+  }
+  return outcome;
 }
 
 }  // namespace terrace::search

@@ -13,10 +13,12 @@
 #include "terrace/config/key_values.h"
 #include "terrace/config/load_for_plan.h"
 #include "terrace/models/planned_families.h"
+#include "terrace/plan/same_loss.h"
 #include "terrace/search/commands.h"
 #include "terrace/search/evaluate.h"
 #include "terrace/search/placeholders.h"
 #include "terrace/search/study_conditions.h"
+#include "terrace/search/study_evaluations.h"
 #include "terrace/search/study_keys.h"
 
 namespace terrace::search {
@@ -51,8 +53,12 @@ class StudyReader {
     if (table_.settings.parallel == 0) settings().parallel = settings().evaluator == Evaluator::simulate ? 4 : 1;
     std::vector<Expression> constraints;
     for (const std::string& text : table_.constraints) constraints.emplace_back(text);
-    Study study{settings(), Space(parameters_, derived_, constraints, constants_), figures_,
-                config_ ? config_->family : nullptr};
+    Study study{.settings = settings(),
+                .space = Space(parameters_, derived_, constraints, constants_),
+                .figures = figures_,
+                .family = config_ ? config_->family : nullptr,
+                .noise_scale = noise_scale_,
+                .reference_batch = config_ ? config_->train.global_batch : 0};
     check_constraints(study.space);
     return study;
   }
@@ -72,6 +78,7 @@ class StudyReader {
     if (!search_) return root_.refuse_missing_table("search");
     read_search_table(*search_, table_);
     settings().method = method_of(table_.method);
+    read_noise_scale();
     if (settings().config.empty() || !search_->is_valid("config")) return;
     try {
       config_ = table_.trains()
@@ -82,6 +89,15 @@ class StudyReader {
     }
     for (const auto& [name, text] : config::key_values(*config_)) {
       if (const std::optional<double> number = parse_number(text)) constants_[name] = *number;
+    }
+  }
+
+  void read_noise_scale() {
+    if (settings().noise_scale.empty() || !search_->is_valid("noise_scale")) return;
+    try {
+      noise_scale_ = plan::noise_scale_of(settings().noise_scale).samples;
+    } catch (const UserError& error) {
+      search_->refuse("noise_scale", error.what());
     }
   }
 
@@ -327,7 +343,7 @@ class StudyReader {
     if (table_.is_command()) {
       for (const std::string& name : table_.figures) figures_.push_back({name});
     } else {
-      figures_ = table_.trains() ? trained_figures(*config_) : simulated_figures(*config_->family);
+      figures_ = table_.trains() ? trained_figures(*config_) : simulated_figures(*config_->family, noise_scale_ > 0);
     }
     for (size_t i = 0; i < table_.objectives.size(); ++i) add_goal(i);
     const size_t directions = table_.directions.size();
@@ -348,7 +364,9 @@ class StudyReader {
     if (settings().goals.size() > 1 && settings().method == Method::successive_halving) {
       search_->refuse("objective", "names several figures, but successive halving compares trials by one; keep one");
     }
-    check_evaluations();
+    if (!table_.trains() || !config_) return;
+    const std::string problem = evaluation_problem(settings(), *config_);
+    if (!problem.empty()) search_->refuse("objective", problem);
   }
 
   void add_goal(size_t i) {
@@ -377,27 +395,6 @@ class StudyReader {
     const std::vector<std::string>& words = table_.directions;
     const std::string word = words.empty() ? "" : words.size() == 1 ? words[0] : i < words.size() ? words[i] : "";
     settings().goals.push_back({name, word.empty() ? figure->smaller_is_better : word == "minimize"});
-  }
-
-  // A held-out loss is known only where there was an evaluation.
-  void check_evaluations() {
-    if (!table_.trains() || !config_) return;
-    const auto is_held_out = [](const Goal& goal) { return goal.figure.starts_with("validation_"); };
-    if (std::ranges::none_of(settings().goals, is_held_out)) return;
-    const int64_t every = config_->train.evaluate_every;
-    if (every == 0) {
-      return search_->refuse("objective",
-                             "needs train.evaluate_every in the configuration, which is 0; write such as "
-                             "train.evaluate_every = 100");
-    }
-    if (settings().method != Method::successive_halving || settings().halving.most == 0) return;
-    for (const int64_t budget : settings().halving.budgets()) {
-      if (budget % every == 0 || budget == config_->train.steps) continue;
-      return search_->refuse(
-          "objective", fmt::format("is not known after {} steps, since train.evaluate_every = {}; write a divisor "
-                                   "of halving.first = {}",
-                                   budget, every, settings().halving.first));
-    }
   }
 
   // Orders the derived numbers so that each comes after those that it names.
@@ -468,6 +465,7 @@ class StudyReader {
   std::vector<NamedText> texts_;
   std::vector<Derived> derived_;
   std::vector<TrialFigure> figures_;
+  double noise_scale_ = 0;
 };
 
 }  // namespace

@@ -42,6 +42,8 @@ struct StudySettings {
   std::vector<Goal> goals;
   std::string config;  // the training configuration that is varied; "": none, of a command
   std::string machine = "laptop", software = "terrace";
+  // Of predictions, by which they compare global batches: a number of samples, or a run's folder; "": none.
+  std::string noise_scale = {};
   std::string devices;  // an expression; also the name of its value in other expressions
   Method method = Method::bayesian;
   int64_t trials = 0;    // 0: 100, or all points of an exhaustive search
@@ -70,6 +72,8 @@ struct Study {
   Space space;                       // "devices" is one of its parameters or derived numbers, unless commands need none
   std::vector<TrialFigure> figures;  // those of the goals among them
   const config::Family* family = nullptr;  // of the configuration, if there is one
+  double noise_scale = 0;                  // samples, as settings.noise_scale gives it; 0: none
+  int64_t reference_batch = 0;             // train.global_batch of the configuration, to which it compares
 
   // The goals' values of a trial with these figures, the larger the better.
   std::vector<double> goal_values(const std::vector<double>& trial_figures) const;

@@ -64,6 +64,17 @@ struct ExpressionText {
   std::string read(const toml::node& node, std::string& text) const { return read_expression(node, text); }
 };
 
+// A number of samples, or the name of a folder.
+struct NoiseScaleText {
+  std::string read(const toml::node& node, std::string& text) const {
+    Value value;
+    const std::string problem = read_value(node, value);
+    if (!problem.empty() || std::holds_alternative<bool>(value)) return "must be a number of samples or a run's folder";
+    text = plain_text(value);
+    return text.empty() ? "is empty; remove it, or give a number of samples or a run's folder" : "";
+  }
+};
+
 struct Constraints {
   std::string read(const toml::node& node, std::vector<std::string>& texts) const {
     const toml::array* array = node.as_array();
@@ -163,6 +174,7 @@ void refuse_idle_keys(config::OpenTable& open, const SearchTable& search) {
   only(search.trains(), "train", {"launcher", "launcher_options", "keep_checkpoints"});
   only(has_runs, "train", {"trial_time", "trial_memory"});
   only(search.simulates(), "simulate", {"machine", "software"});
+  only(search.simulates() && !search.trains(), "simulate", {"noise_scale"});
   if (search.is_command() && open.find("command") == nullptr) open.refuse_missing("command", "\"./trial.sh {result}\"");
   if (!search.is_command() && open.find("config") == nullptr) open.refuse_missing("config", "\"configs/tiny.toml\"");
 }
@@ -209,6 +221,7 @@ void read_search_table(config::OpenTable& open, SearchTable& search) {
     table.optional("config", of_settings(&StudySettings::config), Text{});
     table.optional("machine", of_settings(&StudySettings::machine), Text{});
     table.optional("software", of_settings(&StudySettings::software), Text{});
+    table.optional("noise_scale", of_settings(&StudySettings::noise_scale), NoiseScaleText{});
     table.optional("devices", of_settings(&StudySettings::devices), ExpressionText{});
     table.optional("method", &SearchTable::method,
                    Word{{"bayesian", "forest", "random", "exhaustive", "successive_halving"}});

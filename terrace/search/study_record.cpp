@@ -33,6 +33,7 @@ std::string record_of(const Study& study) {
   const config::Config config = config::load_for_plan(settings.config, models::planned_families());
   for (const auto& [key, value] : config::key_values(config)) text += fmt::format("{} = {}\n", key, value);
   if (settings.evaluator != Evaluator::simulate) return text;
+  if (study.noise_scale > 0) text += fmt::format("noise_scale = {}\n", study.noise_scale);
   if (!names_in_braces(settings.machine).empty()) return text + fmt::format("machine = {}\n", settings.machine);
   return text + machine::dump(machine::load(settings.machine)) +
          machine::dump(machine::load_software(settings.software));

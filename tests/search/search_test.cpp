@@ -73,6 +73,26 @@ TEST_F(SmallSearch, GivesWhatThePlannerPredicts) {
   for (const Trial& trial : result.trials) EXPECT_TRUE(trial.failed() || trial.objectives <= best.objectives);
 }
 
+TEST_F(SmallSearch, ComparesBatchesByTheTimeToTheSameLoss) {
+  const Study study = parse_study(
+      "[search]\nevaluator = \"simulate\"\nobjective = \"same_loss_seconds\"\nmethod = \"exhaustive\"\nmachine = "
+      "\"frontier\"\ndevices = 8\nnoise_scale = 48\nconfig = \"" +
+          write_small_config(folder_) +
+          "\"\n[parameters.train.global_batch]\ntype = \"ordered\"\nvalues = [8, 24, 96]\n",
+      "space.toml");
+  const SearchResult result = search(study, {.folder = folder_ / "batches"});
+  // 1 + 48/8 = 7, 3 and 1.5 times the fewest steps; 1 + 8/48 = 7/6, 3/2 and 3 times the fewest samples.
+  const double steps[] = {7.0 / 3, 1, 0.5}, samples[] = {7.0 / 9, 1, 2};
+  ASSERT_EQ(result.trials.size(), 3u);
+  for (const Trial& trial : result.trials) {
+    const double batch = study.space.number(trial.point, "train.global_batch");
+    const size_t place = batch == 8 ? 0 : batch == 24 ? 1 : 2;
+    EXPECT_NEAR(trial.outcome.figures[6], steps[place] * trial.outcome.figures[0], 1e-12);
+    EXPECT_NEAR(trial.outcome.figures[7], samples[place], 1e-12);
+    EXPECT_EQ(trial.objectives.front(), -trial.outcome.figures[6]);
+  }
+}
+
 TEST_F(SmallSearch, TakesTheMachineThatATrialNames) {
   const std::string config = write_small_config(folder_);
   const Study study = parse_study(

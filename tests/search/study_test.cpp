@@ -60,6 +60,26 @@ TEST_F(StudyFile, TakesTheDirectionFromTheObjective) {
   EXPECT_FALSE(small_study(folder_, "direction = \"maximize\"\n").settings.goals[0].minimizes);
 }
 
+TEST_F(StudyFile, NoiseScaleGivesFiguresByWhichBatchesCompare) {
+  const Study study = small_study(folder_, "noise_scale = 96\n");
+  EXPECT_EQ(study.noise_scale, 96);
+  EXPECT_EQ(study.reference_batch, 24);
+  ASSERT_EQ(study.figures.size(), small_study(folder_).figures.size() + 2);
+  EXPECT_EQ(study.figures.back(), (TrialFigure{"same_loss_samples", true}));
+  EXPECT_NE(refusal_of(small_parameters, "noise_scale = -1\n").find("search.noise_scale = -1 must be above 0"),
+            std::string::npos);
+  EXPECT_NE(refusal_of(small_parameters, "noise_scale = \"no/run\"\n")
+                .find("search.noise_scale = \"no/run\" is neither a number of samples nor the folder of a run"),
+            std::string::npos);
+  EXPECT_NE(refusal_of(small_parameters, "noise_scale = true\n").find("must be a number of samples or a run's folder"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal("[search]\nevaluator = \"command\"\nobjective = \"a\"\ncommand = \"x {result}\"\nnoise_scale = 9\n" +
+              std::string(small_parameters))
+          .find("search.noise_scale = 9 has no effect without evaluator = \"simulate\""),
+      std::string::npos);
+}
+
 TEST_F(StudyFile, ReportsAllProblemsAtOnce) {
   EXPECT_EQ(
       refusal("[search]\nevaluator = \"simulate\"\nobjective = \"loss\"\nconfig = \"" + config_ +
