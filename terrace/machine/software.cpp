@@ -2,6 +2,7 @@
 #include "terrace/machine/software.h"
 
 #include "terrace/base/error.h"
+#include "terrace/config/quantity.h"
 #include "terrace/config/section_keys.h"
 #include "terrace/config/table_reader.h"
 #include "terrace/config/table_writer.h"
@@ -12,24 +13,35 @@ namespace {
 constexpr auto software_keys = [](auto& table) {
   using S = Software;
   using config::Flag;
+  using config::Measure;
+  using config::Quantity;
   using config::Real;
   const Real kernels{.least = 0, .most = 1'000}, passes{.least = 0, .most = 100, .least_excluded = true};
   table.required("name", &S::name, config::Text{}, "\"our-program\"");
   table.optional("about", &S::about, config::Text{});
   table.optional("fused_attention", &S::fused_attention, Flag{});
   table.optional("score_passes", &S::score_passes, Real{.least = 0, .most = 100});
+  table.optional("backward_score_passes", &S::backward_score_passes, Real{.least = 0, .most = 100});
+  table.optional("activation_passes", &S::activation_passes, Real{.least = 0, .most = 100});
+  table.optional("logit_bytes", &S::logit_bytes, Real{.least = 0, .most = 1'000});
   table.optional("element_passes", &S::element_passes, passes);
   table.optional("forward_kernels", &S::forward_kernels, kernels);
   table.optional("backward_kernels", &S::backward_kernels, kernels);
   table.optional("reduces_while_computing", &S::reduces_while_computing, Flag{});
   table.optional("gathers_while_computing", &S::gathers_while_computing, Flag{});
   table.optional("sends_while_computing", &S::sends_while_computing, Flag{});
+  table.optional("send_bandwidth", &S::send_bandwidth, Quantity{Measure::bytes_per_second, 1e6, 100e12});
+  table.optional("pause_between_passes", &S::pause_seconds, Quantity{Measure::seconds, 0, 1});
   table.optional("sums_while_computing", &S::sums_while_computing, Flag{});
   table.optional("stages_by_layers", &S::stages_by_layers, Flag{});
   table.optional("optimizer_passes", &S::optimizer_passes, passes);
   table.optional("sends_parts", &S::sends_parts, Flag{});
   table.optional("two_hop_routes", &S::two_hop_routes, Flag{});
   table.optional("allocator_slack", &S::allocator_slack, Real{.least = 0, .most = 10});
+  table.rule({"backward_score_passes", "fused_attention"}, [](const Software& software) -> std::string {
+    if (!software.fused_attention || software.backward_score_passes == 0) return "";
+    return "has no effect beside fused_attention = true; remove it";
+  });
   table.rule({"score_passes", "fused_attention"}, [](const Software& software) -> std::string {
     if (software.fused_attention == (software.score_passes == 0)) return "";
     return software.fused_attention ? "has no effect beside fused_attention = true; remove it"

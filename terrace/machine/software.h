@@ -14,17 +14,27 @@ struct Software {
   // Attention in one kernel that keeps no scores; without, scores are written and read by each of its operations.
   bool fused_attention = true;
   double score_passes = 0;  // of a forward without it: how often scores are read or written, in the model's type
+  double backward_score_passes = 0;  // the same of a backward; 0: as often as in forward
   // Bytes that the operations between products read and write, as a multiple of those of fused ones: 1 if bias,
   // activation, dropout and residual are parts of other kernels.
   double element_passes = 1;
+  // How often the activation between two products reads or writes as many bytes as it returns, in forward; 0: as in
+  // this program.
+  double activation_passes = 0;
+  // Bytes that the loss reads and writes for each logit, in forward and backward together; 0: as in this program.
+  double logit_bytes = 0;
   // Kernels that one unit launches beside products and attention, in its forward and in its backward.
   double forward_kernels = 0, backward_kernels = 0;
   bool reduces_while_computing = true;  // gradients are reduced during the last backward, not after it
   bool gathers_while_computing = true;  // updated weights are gathered during the next forward
   bool sends_while_computing = true;    // pipeline transfers do not hold up the stage
-  bool sums_while_computing = false;    // sums of tensor parallelism overlap with products
-  bool stages_by_layers = false;        // stages have equal numbers of layers, the embedding and head in addition
-  double optimizer_passes = 1;          // bytes that the update reads and writes, as a multiple of a fused one
+  double send_bandwidth = 0;            // bytes/s that one pipeline transfer reaches at most; 0: what its links reach
+  // Seconds from the end of a forward or backward of a chunk until the device computes the next one, if the host waits
+  // for the device in between and only then launches again.
+  double pause_seconds = 0;
+  bool sums_while_computing = false;  // sums of tensor parallelism overlap with products
+  bool stages_by_layers = false;      // stages have equal numbers of layers, the embedding and head in addition
+  double optimizer_passes = 1;        // bytes that the update reads and writes, as a multiple of a fused one
   // Between stages each tensor rank sends one part of the hidden states, and the receiving ranks gather the whole; a
   // rank keeps the part that it received beside the whole. Without, each rank sends the whole.
   bool sends_parts = false;

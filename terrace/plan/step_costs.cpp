@@ -127,11 +127,26 @@ void StepCosts::time_segments() {
       sum.time.input_gradient += time.input_gradient;
       sum.time.weight_gradient += time.weight_gradient;
     }
+    segments_.push_back(sum);
+  }
+  add_pauses();
+  for (SegmentTime& sum : segments_) {
     sum.forward = sum.time.forward.total();
     sum.input_gradient = sum.time.input_gradient.total();
     sum.weight_gradient = sum.time.weight_gradient.total();
     sum.backward = sum.input_gradient + sum.weight_gradient;
-    segments_.push_back(sum);
+  }
+}
+
+// Each forward and backward of a chunk begins with the program's pause.
+void StepCosts::add_pauses() {
+  for (const schedule::StageSegments& stage : run_.stages) {
+    for (const std::vector<int64_t>& chunk : stage.chunks) {
+      UnitTime &first = segments_[static_cast<size_t>(chunk.front())].time,
+               &last = segments_[static_cast<size_t>(chunk.back())].time;
+      first.forward.of(TimeKind::launches) += software_.pause_seconds;
+      last.input_gradient.of(TimeKind::launches) += software_.pause_seconds;
+    }
   }
 }
 
@@ -193,7 +208,8 @@ void StepCosts::time_sends() {
     const mesh::Group pair{.name = "", .ranks = {ranks[sender], ranks[receiver]}};
     const CollectiveTime time =
         collective_time(Collective::send, bytes, place_of(pair, machine_, run_.mesh.size()), machine_, algorithms_);
-    sends_[sender][receiver] = {time.seconds + gather, time.tier, bytes};
+    const double least = software_.send_bandwidth > 0 ? bytes / software_.send_bandwidth : 0;
+    sends_[sender][receiver] = {std::max(time.seconds, least) + gather, time.tier, bytes};
   }
   if (software_.sends_while_computing) return;
   for (int64_t stage = 0; stage < run_.placement.stages; ++stage) {

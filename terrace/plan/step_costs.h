@@ -58,6 +58,7 @@ class StepCosts {
   MovementTime movement(const schedule::StepInstruction& instruction) const;
   MovementTime send(int64_t stage, const schedule::StepInstruction& instruction) const;
   void time_segments();
+  void add_pauses();
   void time_movements();
   int64_t largest_output() const;
   void time_sends();

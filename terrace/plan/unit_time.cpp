@@ -18,7 +18,10 @@ using schedule::TensorCollective;
 double score_bytes(const Operation& one, const ComputingRank& rank) {
   if (rank.software.fused_attention) return 0;
   const auto rows = static_cast<double>(one.m * config::element_bytes(rank.precision));
-  return rank.software.score_passes * rows * static_cast<double>(one.n) * static_cast<double>(one.count);
+  const machine::Software& software = rank.software;
+  const bool differs = one.backward && software.backward_score_passes > 0;
+  return (differs ? software.backward_score_passes : software.score_passes) * rows * static_cast<double>(one.n) *
+         static_cast<double>(one.count);
 }
 
 // Attention whose scores are written to memory: its products, and passes over the scores.
@@ -39,6 +42,37 @@ double attention_seconds(const Operation& one, const ComputingRank& rank) {
   if (!rank.software.fused_attention) return unfused_attention_seconds(one, rank);
   const machine::Device& device = rank.machine.device;
   return one.flops() / device.attention_rate(rank.precision) + device.kernel_seconds;
+}
+
+// What the activation between two products returns. Its own kernel reads one or two tensors of that size and writes
+// one; within a product it only writes.
+double activated_bytes(const Operation& one) {
+  const double passes = one.count == 0 ? 1 : one.name == "swiglu" ? 3 : 2;
+  return one.bytes / passes;
+}
+
+// That an operation between products reads and writes in the program. The loss is counted with the logits if the
+// program states its bytes.
+double element_bytes(const Operation& one, const machine::Software& software) {
+  const bool activates = one.name == "gelu" || one.name == "swiglu";
+  if (activates && software.activation_passes > 0) return software.activation_passes * activated_bytes(one);
+  const bool is_loss = one.name == "cross_entropy" || one.name == "cut_cross_entropy";
+  if (is_loss && software.logit_bytes > 0) return 0;
+  return software.element_passes * one.bytes;
+}
+
+void add_elements(PassTime& pass, double bytes, const ComputingRank& rank) {
+  pass.of(TimeKind::elements) += bytes / rank.machine.device.pass_bandwidth(rank.precision);
+  pass.memory_bytes += bytes;
+}
+
+// Adds the loss of a program that states its bytes for each logit.
+void add_loss(PassTime& forward, const std::vector<Operation>& operations, const ComputingRank& rank) {
+  for (const Operation& one : operations) {
+    if (one.name != "logits") continue;
+    const double logits = static_cast<double>(one.m) * static_cast<double>(one.n) * static_cast<double>(one.count);
+    add_elements(forward, rank.software.logit_bytes * logits, rank);
+  }
 }
 
 // One of several products that are computed one after another.
@@ -69,11 +103,9 @@ PassTime pass_time(const std::vector<Operation>& operations, double kernels, con
         kernels += 1;
         break;
       case Operation::Kind::elements:
-        time.of(TimeKind::elements) +=
-            rank.software.element_passes * one.bytes / device.pass_bandwidth(rank.precision) +
-            count * device.kernel_seconds;
+        add_elements(time, element_bytes(one, rank.software), rank);
+        time.of(TimeKind::elements) += count * device.kernel_seconds;
         time.element_bytes += one.bytes;
-        time.memory_bytes += rank.software.element_passes * one.bytes;
         break;
     }
   }
@@ -152,6 +184,7 @@ UnitTime unit_time(const schedule::Operations& operations, config::Recompute rec
   UnitTime time;
   time.weight_gradient = pass_time(operations.weight_gradient, 0, rank);
   time.forward = pass_time(operations.forward, rank.software.forward_kernels, rank);
+  add_loss(time.forward, operations.forward, rank);
   add_collectives(time.forward, operations.forward_collectives, time.weight_gradient, rank);
   time.input_gradient = pass_time(operations.input_gradient, rank.software.backward_kernels, rank);
   add_collectives(time.input_gradient, operations.backward_collectives, time.weight_gradient, rank);

@@ -49,6 +49,16 @@ TEST(Software, RefusesWhatIsMissingAbsurdOrUnknown) {
             "p.toml:2:20: stages_by_layers = 1 must be true or false, but is a whole number");
   EXPECT_EQ(complaint("name = \"p\"\nscore_passes = 5"),
             "p.toml:2:16: score_passes = 5 has no effect beside fused_attention = true; remove it");
+  EXPECT_EQ(complaint("name = \"p\"\nbackward_score_passes = 5"),
+            "p.toml:2:25: backward_score_passes = 5 has no effect beside fused_attention = true; remove it");
+  EXPECT_EQ(complaint("name = \"p\"\nactivation_passes = -1"),
+            "p.toml:2:21: activation_passes = -1 must be a number of at least 0 and at most 100");
+  EXPECT_EQ(complaint("name = \"p\"\nlogit_bytes = 1e6"),
+            "p.toml:2:15: logit_bytes = 1000000.0 must be a number of at least 0 and at most 1000");
+  EXPECT_EQ(complaint("name = \"p\"\npause_between_passes = \"2 s\""),
+            "p.toml:2:24: pause_between_passes = \"2 s\" must be from 0 ns to 1 s");
+  EXPECT_EQ(complaint("name = \"p\"\nsend_bandwidth = \"80 B/s\""),
+            "p.toml:2:18: send_bandwidth = \"80 B/s\" must be from 1 MB/s to 100 TB/s");
   EXPECT_EQ(complaint("name = \"p\"\nfused_attention = false"),
             "p.toml: score_passes must be above 0 beside fused_attention = false");
 }

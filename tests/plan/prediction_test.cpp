@@ -122,6 +122,44 @@ TEST(Prediction, OneMicroBatchTakesTheSumOfStagesAndTransfers) {
               1e-9 * prediction.step_seconds);
 }
 
+// Four stages and one micro-batch: four forwards and four backwards, and three sends each way.
+TEST(Prediction, PausesBeforeEachPassAndSendsAtTheRateOfTheProgram) {
+  config::Config config = four_layers();
+  config.train.global_batch = 1;
+  config.layout.pipeline = 4;
+  config.layout.stage_layers = {1, 1, 1, 1};
+  Target target = on_devices(4);
+  for (const bool meanwhile : {false, true}) {
+    target.software = {};
+    target.software.sends_while_computing = meanwhile;
+    const Prediction plain = predict(config, target);
+    target.software.pause_seconds = 3;
+    const Prediction pausing = predict(config, target);
+    EXPECT_NEAR(pausing.step_seconds - plain.step_seconds, 8 * 3, 1e-9 * plain.step_seconds);
+    EXPECT_NEAR(computation(pausing) - computation(plain), 8 * 3, 1e-9 * plain.step_seconds);
+    target.software.pause_seconds = 0;
+    // Of 16 x 24 fp32 numbers, over links of 10 bytes/s.
+    target.software.send_bandwidth = 4;
+    EXPECT_NEAR(predict(config, target).step_seconds - plain.step_seconds, 6 * 16 * 24 * 4 * (1 / 4.0 - 1 / 10.0),
+                1e-9 * plain.step_seconds);
+    target.software.send_bandwidth = 40;
+    EXPECT_DOUBLE_EQ(predict(config, target).step_seconds, plain.step_seconds);
+  }
+}
+
+// Two chunks of each stage and two micro-batches: eight passes of each stage, of which no two overlap on it.
+TEST(Prediction, PausesBeforeThePassesOfEachChunk) {
+  config::Config config = four_layers();
+  config.train.global_batch = 2;
+  config.layout.pipeline = 2;
+  config.layout.chunks = 2;
+  config.layout.schedule = config::PipelineSchedule::interleaved;
+  Target target = on_devices(2);
+  const double plain = computation(predict(config, target));
+  target.software.pause_seconds = 3;
+  EXPECT_NEAR(computation(predict(config, target)) - plain, 2 * 8 * 3, 1e-9 * plain);
+}
+
 // The seconds of a step that coding takes at 1000, 500 (at random) and 2000 bytes/s, where links and memory take no
 // time.
 double coding_seconds(const config::Config& config, int64_t devices) {

@@ -143,6 +143,64 @@ TEST(UnitTime, CountsPassesOverAttentionScoresInMemory) {
   EXPECT_DOUBLE_EQ(time.forward.total(), 2 * 3.84 + 3 * 0.64);
 }
 
+TEST(UnitTime, PassesOverScoresMoreOftenInBackwardIfTheProgramDoes) {
+  const machine::Machine machine = small_machine();
+  machine::Software software;
+  software.fused_attention = false;
+  software.score_passes = 3;
+  const Operations attention{
+      .input_gradient = {{.kind = Operation::Kind::attention, .m = 4, .n = 4, .k = 10, .count = 2, .backward = true}}};
+  const auto seconds = [&] {
+    return unit_time(attention, config::Recompute::none,
+                     {.machine = machine, .software = software, .precision = Precision::bf16})
+        .input_gradient.total();
+  };
+  // The products of forward twice, as above, and as many passes as in forward.
+  EXPECT_DOUBLE_EQ(seconds(), 4 * 3.84 + 3 * 0.64);
+  software.backward_score_passes = 5;
+  EXPECT_DOUBLE_EQ(seconds(), 4 * 3.84 + 5 * 0.64);
+}
+
+TEST(UnitTime, PassesOverActivationsAsOftenAsTheProgram) {
+  const machine::Machine machine = small_machine();
+  machine::Software software;
+  software.element_passes = 2;
+  // GELU's own kernel reads and writes 100 bytes each, SwiGLU's reads a pair and writes; within a product both write
+  // only.
+  const auto seconds = [&](std::string_view name, double bytes, int64_t kernels) {
+    const Operations ffn{.forward = {schedule::memory_pass(name, bytes, kernels)}};
+    return unit_time(ffn, config::Recompute::none,
+                     {.machine = machine, .software = software, .precision = Precision::bf16})
+        .forward.total();
+  };
+  EXPECT_DOUBLE_EQ(seconds("gelu", 200, 1), 2 * 2);
+  software.activation_passes = 23;
+  EXPECT_DOUBLE_EQ(seconds("gelu", 200, 1), 23);
+  EXPECT_DOUBLE_EQ(seconds("gelu", 100, 0), 23);
+  EXPECT_DOUBLE_EQ(seconds("swiglu", 300, 1), 23);
+  EXPECT_DOUBLE_EQ(seconds("norm", 200, 1), 2 * 2);
+}
+
+TEST(UnitTime, CountsTheBytesOfTheLossForEachLogit) {
+  const machine::Machine machine = small_machine();
+  machine::Software software;
+  // Chunks of eight and of four tokens, of a vocabulary of five.
+  const Operation logits = schedule::matrix_product("logits", 8, 5, 10, 2),
+                  rest = schedule::matrix_product("logits", 4, 5, 10, 2);
+  const Operations head{
+      .forward = {logits, schedule::memory_pass("cross_entropy", 80), rest, schedule::memory_pass("cross_entropy", 40)},
+      .input_gradient = {logits, rest}};
+  const auto elements = [&] {
+    const UnitTime time = unit_time(head, config::Recompute::none,
+                                    {.machine = machine, .software = software, .precision = Precision::bf16});
+    EXPECT_EQ(time.input_gradient.of(TimeKind::elements), 0);
+    return time.forward.of(TimeKind::elements);
+  };
+  EXPECT_DOUBLE_EQ(elements(), 1.2);
+  software.logit_bytes = 50;
+  EXPECT_DOUBLE_EQ(elements(), 50 * 12 * 5 / 100.0);
+}
+
 TEST(UnitTime, BytesOfMemoryWithThePassesOfTheProgram) {
   const machine::Machine machine = small_machine();
   machine::Software software;
