@@ -4,8 +4,9 @@
 //
 // --errors writes the errors by kind of layout, from which `terrace plan` takes the interval of a step.
 //
-// The constants of machines/dgx-a100-80gb.toml and machines/software/megatron.toml were fitted on the runs of one node
-// only (bench_plan_fit). The runs of several nodes are the test, on which nothing was fitted.
+// The constants of machines/dgx-a100-80gb.toml and the launches of machines/software/megatron.toml were fitted on the
+// runs of one node (bench_plan_fit), the latter's pause between passes on the pipelines of the zero-bubble study. The
+// other runs of several nodes are the test, on which nothing was fitted.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,6 +15,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "bench/plan/published.h"
 #include "terrace/base/error.h"
@@ -91,6 +93,27 @@ void print_table(const char* title, const std::vector<Compared>& runs) {
   const auto models = static_cast<double>(by_width.size());
   row("all; mean of the models", runs, correlations / models, costs / models);
   fmt::print("\n");
+}
+
+// A row for each run, which are of different models.
+void print_runs(const char* title, const std::vector<Compared>& runs) {
+  fmt::print("{}\n\n| model | devices | tensor | pipeline | chunks | measured s | predicted s | error |\n", title);
+  fmt::print("| --- | --- | --- | --- | --- | --- | --- | --- |\n");
+  double worst = 0;
+  for (const Compared& one : runs) {
+    const bench::PublishedRun& run = one.run;
+    fmt::print("| {} | {} | {} | {} | {} | {:.2f} | {:.2f} | {:+.1f}% |\n", run.model, run.devices, run.tensor,
+               run.pipeline, run.chunks, run.seconds, one.predicted, 100 * (one.predicted / run.seconds - 1));
+    worst = std::max(worst, one.error());
+  }
+  fmt::print("\nmean absolute error {:.1f}%, worst {:.1f}%\n\n", 100 * mean_error(runs), 100 * worst);
+}
+
+// One forward and one backward in turn, and interleaved.
+std::pair<std::vector<Compared>, std::vector<Compared>> by_chunks(const std::vector<Compared>& runs) {
+  std::pair<std::vector<Compared>, std::vector<Compared>> parts;
+  for (const Compared& one : runs) (one.run.chunks == 1 ? parts.first : parts.second).push_back(one);
+  return parts;
 }
 
 void print_rows(const std::vector<Compared>& runs) {
@@ -173,20 +196,31 @@ int main(int argc, char** argv) try {
   CLI11_PARSE(app, argc, argv);
   plan::Target target{.machine = machine::load(machine), .software = machine::load_software(software)};
   const std::vector<Compared> fitted = compare(bench::read_vtrain(folder + "/vtrain_a100_single.csv"), target);
-  print_table("One node of 8 A100: the constants were fitted here", fitted);
+  print_table("One node of 8 A100, composed of measured parts: launches were fitted here", fitted);
   // That cluster had 800 Gb/s a node: four links of 200 Gb/s for eight GPUs, where a DGX A100 has eight.
   target.machine.tiers.back().devices_per_link = 2;
   const std::vector<Compared> test = compare(bench::read_vtrain(folder + "/vtrain_a100_multi.csv"), target);
   print_table("64 to 512 A100: the test", test);
+  target.machine = machine::load(machine);
+  const std::vector<Compared> sc21 = compare(bench::read_sc21(folder + "/sc21_a100.csv"), target);
+  print_runs("Megatron-LM's authors on 32 to 3,072 A100: the test", sc21);
+  const std::vector<Compared> pipelines =
+      compare(bench::read_zero_bubble(folder + "/zero_bubble_1f1b_a100.csv"), target);
+  const auto [in_turn, interleaved] = by_chunks(pipelines);
+  print_table("Pipelines of 8 to 32 stages, one forward and one backward in turn: pause_between_passes was fitted here",
+              in_turn);
+  print_table("The same, interleaved: fitted here too", interleaved);
   const std::vector<Compared> mi250x = print_mi250x(folder);
   std::vector<plan::ComparedRun> runs;
-  for (const std::vector<Compared>* part : {&fitted, &test, &mi250x}) {
+  for (const std::vector<Compared>* part : {&fitted, &test, &sc21, &pipelines, &mi250x}) {
     for (const Compared& one : *part) runs.push_back(one.of_kind);
   }
   const std::vector<plan::PublishedErrors> kinds = plan::summarize(runs);
   print_kinds(kinds);
   if (!errors.empty()) write_text_atomically(errors, plan::json_of(kinds).dump(2) + "\n");
-  if (rows) print_rows(test);
+  if (rows) {
+    for (const std::vector<Compared>* part : {&test, &sc21, &pipelines}) print_rows(*part);
+  }
 } catch (const UserError& error) {
   fmt::print(stderr, "bench_plan_fidelity: {}\n", error.what());
   return 2;

@@ -29,10 +29,13 @@ struct PublishedRun {
   config::Precision precision = config::Precision::fp16;
   config::Recompute recompute = config::Recompute::full;
   config::Sharding sharding = config::Sharding::ddp;
+  double dropout = 0;     // on hidden states
   bool is_llama = false;  // RMSNorm, SwiGLU of Llama's width, rotary positions, no biases, a head of its own
   bool is_forge = false;  // rotary positions, a head of its own, gradients of 16 bits (bench/plan/data/README.md)
   int64_t ffn_width = 0, kv_heads = 0;  // 0: as usual
   int64_t shard_group = 0;              // ranks that share a copy, with hybrid sharding
+  int64_t chunks = 1;                   // model chunks a stage: one forward and one backward in turn, or interleaved
+  std::vector<int64_t> stage_layers = {};
   std::string machine = {}, software = {};
   std::string missing = {};  // why the run cannot be predicted; "" where it can
 };
@@ -63,6 +66,9 @@ inline std::vector<Row> rows_of(const std::filesystem::path& path) {
   return rows;
 }
 
+// The default of Megatron-LM's --hidden-dropout, from which no table says that it departs.
+inline constexpr double megatron_dropout = 0.1;
+
 // Runs of GPT models on A100 with Megatron-LM (vTrain, Bang et al., MICRO 2024, arXiv 2312.12391): one row a run, with
 // the columns that the authors published.
 inline std::vector<PublishedRun> read_vtrain(const std::filesystem::path& path) {
@@ -81,7 +87,54 @@ inline std::vector<PublishedRun> read_vtrain(const std::filesystem::path& path) 
                     .tensor = whole("tensor parallelism"),
                     .data = whole("data parallelism"),
                     .pipeline = whole("pipeline parallelism"),
-                    .seconds = std::stod(row.at("iteration time (ms)")) / 1e3});
+                    .seconds = std::stod(row.at("iteration time (ms)")) / 1e3,
+                    .dropout = megatron_dropout});
+  }
+  return runs;
+}
+
+// The columns that the tables of Megatron-LM's authors and of the zero-bubble study have in common.
+inline PublishedRun megatron_run(const Row& row) {
+  const auto whole = [&](const char* heading) { return std::stoll(row.at(heading)); };
+  return {.model = row.at("model"),
+          .devices = whole("gpus"),
+          .global_batch = whole("gbs"),
+          .micro_batch = whole("mbs"),
+          .width = whole("hidden"),
+          .heads = whole("heads"),
+          .layers = whole("layers"),
+          .sequence = whole("seq"),
+          .tensor = whole("tp"),
+          .data = whole("dp"),
+          .pipeline = whole("pp"),
+          .seconds = std::stod(row.at("sec_per_iter")),
+          .dropout = megatron_dropout,
+          .chunks = whole("vpp")};
+}
+
+// Megatron-LM on Selene (Narayanan et al., SC 2021, arXiv 2104.04473, table 1), of up to 1,008 billion parameters on
+// 3,072 A100; a step's time follows from the published FLOP/s.
+inline std::vector<PublishedRun> read_sc21(const std::filesystem::path& path) {
+  std::vector<PublishedRun> runs;
+  for (const Row& row : rows_of(path)) runs.push_back(megatron_run(row));
+  return runs;
+}
+
+// Pipelines of 8 to 32 stages with Megatron-LM of 2023, without tensor parallelism (Qi et al., arXiv 2401.10241, tables
+// 4 to 8). The first and the last chunk have one layer less than the others. The vocabulary, which is not published, is
+// that of the study's tokenizer with which the models have their published sizes; nothing is recomputed and attention
+// is not fused, as the published memory shows.
+inline std::vector<PublishedRun> read_zero_bubble(const std::filesystem::path& path) {
+  std::vector<PublishedRun> runs;
+  for (const Row& row : rows_of(path)) {
+    if (row.at("sec_per_iter").empty()) continue;
+    PublishedRun& run = runs.emplace_back(megatron_run(row));
+    run.vocabulary = 32000;
+    run.recompute = config::Recompute::none;
+    const int64_t chunks = run.pipeline * run.chunks;
+    run.stage_layers.assign(static_cast<size_t>(chunks), (run.layers + 2) / chunks);
+    --run.stage_layers.front();
+    --run.stage_layers.back();
   }
   return runs;
 }
@@ -159,7 +212,7 @@ inline std::vector<PublishedRun> read_mi250x(const std::filesystem::path& path) 
   return runs;
 }
 
-// The run with one forward and one backward in turn.
+// The run with one forward and one backward in turn, interleaved if stages have several chunks.
 inline config::Config config_of(const PublishedRun& run) {
   config::Config config = config::config_of(models::gpt::planned_family());
   models::gpt::ModelConfig& model = models::gpt::model_of(config);
@@ -177,6 +230,7 @@ inline config::Config config_of(const PublishedRun& run) {
     model.positions = models::gpt::Positions::rotary;
     model.tied_head = model.bias = false;
   }
+  model.dropout = run.dropout;
   if (run.is_forge) {
     model.positions = models::gpt::Positions::rotary;
     model.tied_head = false;
@@ -192,6 +246,11 @@ inline config::Config config_of(const PublishedRun& run) {
   config.layout.tensor = run.tensor;
   config.layout.pipeline = run.pipeline;
   config.layout.sharding = run.sharding;
+  config.layout.stage_layers = run.stage_layers;
+  if (run.chunks > 1) {
+    config.layout.chunks = run.chunks;
+    config.layout.schedule = config::PipelineSchedule::interleaved;
+  }
   if (run.shard_group > 0) config.layout.shard_group = run.shard_group;
   return config;
 }
