@@ -57,7 +57,7 @@ class DataStage {
   std::unique_ptr<data::Stager> stager_;  // of the node's first rank
 };
 
-// Throws UserError that says what is wrong with data.stage, and makes nothing.
+// data.stage with the values of its variables. Throws UserError that names a variable that is not set.
 std::string stage_folder(const data::StageConfig& config);
 
 }  // namespace terrace::train
