@@ -90,8 +90,8 @@ class Staging(CommandTest):
                     "is full (No space left on device)", "the rest is read from its source")
         self.check_same("filled", "unfilled")
         last = self.last("filled")
-        self.assertLessEqual(last["stage_copied_bytes"], 96 * 1024)
-        self.assertGreater(last["source_read_bytes"], 0)
+        for key in ("stage_copied_bytes", "stage_read_bytes", "source_read_bytes"):  # the window goes on with what fits
+            self.assertGreater(last[key], 0)
 
     def test_a_killed_run_leaves_nothing(self):
         disk = self.folder / "killed"
