@@ -13,11 +13,11 @@ std::string Bytes::read(const toml::node& node, int64_t& value) const {
   int64_t read = 0;
   if (node.is_string()) {
     double bytes = 0;
-    const std::string problem = config::Quantity{.most = 1e18}.read(node, bytes);
+    std::string problem = config::Quantity{.most = 1e18}.read(node, bytes);
     if (!problem.empty()) return problem;
     read = std::llround(bytes);
   } else {
-    const std::string problem = config::Whole{}.read(node, read);
+    std::string problem = config::Whole{}.read(node, read);
     if (!problem.empty()) return problem;
   }
   if (read != 0 && read < least) return fmt::format("is less than {0}, the least; use {0} or 0", least);
