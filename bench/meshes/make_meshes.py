@@ -5,8 +5,8 @@
 div(k grad T) = -q on the unit square with one to three round holes, through whose edges no heat flows. The outer edge has the
 temperature a + b x + c y. The diffusivity k is that of the plate or, in two to four round inclusions with blurred edges, another, up to
 twenty times larger or smaller; q is the sum of one to three bumps. Linear elements of scikit-fem on a Delaunay triangulation of drawn points.
-Values at nodes: log_diffusivity, source, edge (1 on the outer edge), edge_temperature (0 inside), temperature, which is to be
-learned, and constant: the temperature with the one diffusivity of all nodes by which it is nearest to the true one.
+Values at nodes, in units of about one: log_diffusivity, source (in 4), edge (1 on the outer edge), edge_temperature (in 0.12, 0 inside),
+temperature, which is to be learned, and constant: the temperature with the one diffusivity of all nodes by which it is nearest to the true one.
 """
 import argparse
 import pathlib
@@ -93,8 +93,8 @@ def solved(draw, nodes):
     # With one diffusivity the edge alone gives a part that does not depend on it, and the source one that is divided by it.
     of_edge, of_source = temperature(one, none, edge_temperature), temperature(one, source, none)
     constant = of_edge + max(0.0, of_source @ (true - of_edge) / (of_source @ of_source)) * of_source
-    data = {"log_diffusivity": log_diffusivity, "source": source, "edge": edge.astype(float),
-            "edge_temperature": edge_temperature, "temperature": true, "constant": constant}  # fmt: skip
+    data = {"log_diffusivity": log_diffusivity, "source": source / 4, "edge": edge.astype(float),
+            "edge_temperature": edge_temperature / 0.12, "temperature": true, "constant": constant}  # fmt: skip
     return points, triangles, data
 
 
