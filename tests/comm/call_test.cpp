@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "terrace/comm/threads/threads.h"
@@ -61,18 +64,25 @@ TEST(Traffic, CountsCallsAndBytesByKind) {
 }
 
 TEST(Traffic, ExposedSecondsAreThoseOfWaiting) {
-  run_threads(2, {}, [](World& world) {
+  std::atomic<bool> waits = false;
+  run_threads(2, {}, [&](World& world) {
     const auto comm = world.connect({"data", {0, 1}});
-    Work work;
-    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(60));
-    work = comm->barrier({});
-    if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    work.wait();
-    // The other one may be slow, but not early.
-    if (world.rank() == 0) {
-      EXPECT_GT(comm->traffic(Kind::barrier).exposed_seconds, 0.02);
+    if (world.rank() == 1) {
+      while (!waits) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(60));
     }
-    EXPECT_GE(comm->traffic(Kind::barrier).moving_seconds, comm->traffic(Kind::barrier).exposed_seconds);
+    Work work = comm->barrier({});
+    if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const auto begin = std::chrono::steady_clock::now();
+    waits = true;
+    work.wait();
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    const Traffic& traffic = comm->traffic(Kind::barrier);
+    if (world.rank() == 0) {
+      EXPECT_GT(traffic.exposed_seconds, 0);
+    }
+    EXPECT_LE(traffic.exposed_seconds, waited.count());
+    EXPECT_GE(traffic.moving_seconds, traffic.exposed_seconds);
   });
 }
 
