@@ -51,9 +51,7 @@ GraphPredictor::GraphPredictor(const std::filesystem::path& checkpoint) {
   read_weights(*model_, reader);
   // Derivatives are made by autograd, which weights need not take part in.
   for (nn::Parameter* parameter : model_->parameters()) parameter->value.set_requires_grad(false);
-  for (const schedule::UnitRow& row : schedule::unit_table(config_)) {
-    names_.insert(row.batch_tensors.begin(), row.batch_tensors.end());
-  }
+  names_ = schedule::batch_tensors_of(schedule::unit_table(config_));
 }
 
 const std::vector<std::string>& GraphPredictor::datasets() const { return data::graphs_of(config_).train; }

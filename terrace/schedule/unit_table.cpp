@@ -13,6 +13,12 @@ int64_t elements_of(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
+std::set<std::string, std::less<>> batch_tensors_of(const UnitTable& table) {
+  std::set<std::string, std::less<>> names;
+  for (const UnitRow& row : table) names.insert(row.batch_tensors.begin(), row.batch_tensors.end());
+  return names;
+}
+
 int64_t elements(const ParamMark& mark) { return elements_of(mark.global_shape); }
 
 int64_t elements_on_rank(const ParamMark& mark, int64_t tensor_ranks) {

@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -86,6 +88,9 @@ struct UnitRow {
 };
 
 using UnitTable = std::vector<UnitRow>;
+
+// The tensors of a batch that the units read, by name.
+std::set<std::string, std::less<>> batch_tensors_of(const UnitTable& table);
 
 // Elements of a parameter in the whole model, and of the part that one of `tensor_ranks` ranks holds.
 int64_t elements(const ParamMark& mark);

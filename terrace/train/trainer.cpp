@@ -412,12 +412,8 @@ data::FileRanges Trainer::reads(int64_t step, int64_t data_rank, const data::Ten
 void Trainer::stage_data() {
   const data::StageConfig stage = data::data_of_family(config_).stage(config_);
   if (!stage.stages() || all_steps_done()) return;
-  data::TensorNames all_names;
-  for (const schedule::UnitRow& unit : unit_table_) {
-    all_names.insert(unit.batch_tensors.begin(), unit.batch_tensors.end());
-  }
   stage_ = std::make_shared<DataStage>(
-      *data_, *world_, *cut_.groups.control, all_names,
+      *data_, *world_, *cut_.groups.control, schedule::batch_tensors_of(unit_table_),
       DataStageRequest{.config = stage,
                        .first_step = steps_done_ + 1,
                        .last_step = config_.train.steps,

@@ -163,10 +163,7 @@ data::MicroBatch GnnData::random_batch(const config::Config& config, int64_t fir
     one.graph.labels.assign(one.labels.begin(), one.labels.end());
     graphs.push_back(one.graph);
   }
-  data::TensorNames names;
-  for (const schedule::UnitRow& row : unit_table(model, {})) {
-    names.insert(row.batch_tensors.begin(), row.batch_tensors.end());
-  }
+  const data::TensorNames names = schedule::batch_tensors_of(unit_table(model, {}));
   data::GraphsRequest request = graphs_request(model);
   for (data::GraphLabel& label : request.labels) label.offset = data::LabelOffset::none;
   return data::graph_batch(request, plain_statistics(model),
