@@ -3,6 +3,7 @@
 
 #include <netcdf.h>
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <optional>
@@ -120,6 +121,22 @@ struct TestFile {
     std::vector<std::pair<int, std::vector<double>>> values_;
   };
 };
+
+// 100 times of 6 hours from the year 2000, with the variables t and u and the constant orography.
+inline TestFile file_of_waves() {
+  TestFile file;
+  file.times.clear();
+  for (int i = 0; i < 100; ++i) file.times.push_back(i * 6);
+  const auto wave = [](double factor) {
+    return [factor](double time, double, double latitude, double longitude) {
+      return factor * std::sin(time / 7 + latitude + longitude / 50) + time / 100;
+    };
+  };
+  file.variables = {{.name = "t", .value = wave(10)},
+                    {.name = "u", .value = wave(3)},
+                    {.name = "orography", .dimensions = {"lat", "lon"}, .value = wave(100)}};
+  return file;
+}
 
 using Flags = std::map<std::string, std::vector<std::string>>;
 

@@ -31,17 +31,7 @@ std::vector<float> numbers_of(const MicroBatch& batch, const std::string& name) 
 class FieldSamples : public testing::Test {
  protected:
   FieldSamples() {
-    TestFile file;
-    file.times.clear();
-    for (int i = 0; i < 100; ++i) file.times.push_back(i * 6);
-    const auto wave = [](double factor) {
-      return [factor](double time, double, double latitude, double longitude) {
-        return factor * std::sin(time / 7 + latitude + longitude / 50) + time / 100;
-      };
-    };
-    file.variables = {{.name = "t", .value = wave(10)},
-                      {.name = "u", .value = wave(3)},
-                      {.name = "orography", .dimensions = {"lat", "lon"}, .value = wave(100)}};
+    const TestFile file = file_of_waves();
     prepare_fields({file.write(folder_ / "in.nc")}, folder_ / "p",
                    {{"train", {"2000-01-01", "2000-01-15"}},
                     {"validation", {"2000-01-16", "2000-01-20"}},

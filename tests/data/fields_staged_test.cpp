@@ -1,7 +1,6 @@
 // Fields give the same batches through a window, and announce all that they read of their files.
 #include <gmock/gmock.h>
 
-#include <cmath>
 #include <memory>
 
 #include "terrace/data/fields/fields_source.h"
@@ -13,20 +12,10 @@ namespace {
 
 TEST(StagedFields, AreTheSame) {
   const TemporaryFolder folder;
-  TestFile file;
-  file.times.clear();
-  for (int i = 0; i < 100; ++i) file.times.push_back(i * 6);
+  TestFile file = file_of_waves();
   file.latitudes = {-75, -45, -15, 15, 45, 75};
   file.longitudes.clear();
   for (int i = 0; i < 24; ++i) file.longitudes.push_back(15 * i);
-  const auto wave = [](double factor) {
-    return [factor](double time, double, double latitude, double longitude) {
-      return factor * std::sin(time / 7 + latitude + longitude / 50) + time / 100;
-    };
-  };
-  file.variables = {{.name = "t", .value = wave(10)},
-                    {.name = "u", .value = wave(3)},
-                    {.name = "orography", .dimensions = {"lat", "lon"}, .value = wave(100)}};
   prepare_fields({file.write(folder / "in.nc")}, folder / "p",
                  {{"train", {"2000-01-01", "2000-01-15"}},
                   {"validation", {"2000-01-16", "2000-01-20"}},

@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "terrace/base/error.h"
-#include "terrace/base/random.h"
 #include "terrace/data/graphs/prepare_graphs.h"
 #include "terrace/verify/verify.h"
+#include "tests/families/chains_of_atoms.h"
 #include "tests/families/pairs_of_atoms.h"
 #include "tests/families/runs.h"
 
@@ -17,22 +15,9 @@ namespace {
 
 class GnnLayouts : public RunsOfFamily {
  protected:
-  // 30 molecules of 1 to 5 atoms in a row, with an energy and forces that follow from nothing.
   GnnLayouts() {
     const std::string path = (folder_ / "molecules.xyz").string();
-    std::ofstream file(path);
-    for (uint64_t sample = 0; sample < 30; ++sample) {
-      uint64_t at = 0;
-      const auto draw = [&] { return static_cast<double>(philox_at({5, 9}, sample, at++)[0] % 65) / 64.0; };
-      const uint64_t atoms = 1 + sample % 5;
-      file << atoms << "\nProperties=species:S:1:pos:R:3:forces:R:3:charges:R:1 energy=" << -3.0 * draw() << "\n";
-      for (uint64_t atom = 0; atom < atoms; ++atom) {
-        file << (atom % 2 == 0 ? "C" : "O") << ' ' << 1.2 * static_cast<double>(atom) << ' ' << draw() << ' ' << draw();
-        for (int i = 0; i < 4; ++i) file << ' ' << draw() - 0.5;
-        file << '\n';
-      }
-    }
-    file.close();
+    write_chains_of_atoms(path, 30);
     data::GraphsPreparation().prepare({.inputs = {path}, .output = prefix()});
   }
 

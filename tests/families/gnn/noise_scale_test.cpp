@@ -7,11 +7,9 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
-#include <fstream>
 #include <memory>
 #include <optional>
 
-#include "terrace/base/random.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/data/data_of_family.h"
 #include "terrace/data/graphs/prepare_graphs.h"
@@ -20,6 +18,7 @@
 #include "terrace/schedule/rank_share.h"
 #include "terrace/train/run.h"
 #include "terrace/train/trainer.h"
+#include "tests/families/chains_of_atoms.h"
 #include "tests/families/runs.h"
 
 namespace terrace::models::gnn {
@@ -29,22 +28,9 @@ constexpr int64_t step_samples = 12;
 
 class GnnNoiseScale : public RunsOfFamily {
  protected:
-  // 30 molecules of 1 to 5 atoms in a row, with an energy and forces that follow from nothing.
   GnnNoiseScale() {
     const std::string path = (folder_ / "molecules.xyz").string();
-    std::ofstream file(path);
-    for (uint64_t sample = 0; sample < 30; ++sample) {
-      uint64_t at = 0;
-      const auto draw = [&] { return static_cast<double>(philox_at({5, 9}, sample, at++)[0] % 65) / 64.0; };
-      const uint64_t atoms = 1 + sample % 5;
-      file << atoms << "\nProperties=species:S:1:pos:R:3:forces:R:3 energy=" << -3.0 * draw() << "\n";
-      for (uint64_t atom = 0; atom < atoms; ++atom) {
-        file << (atom % 2 == 0 ? "C" : "O") << ' ' << 1.2 * static_cast<double>(atom) << ' ' << draw() << ' ' << draw();
-        for (int i = 0; i < 3; ++i) file << ' ' << draw() - 0.5;
-        file << '\n';
-      }
-    }
-    file.close();
+    write_chains_of_atoms(path, 30);
     data::GraphsPreparation().prepare({.inputs = {path}, .output = (folder_ / "molecules").string()});
   }
 
@@ -66,11 +52,9 @@ class GnnNoiseScale : public RunsOfFamily {
 class PlainParts {
  public:
   explicit PlainParts(const config::Config& config)
-      : config_(config), source_(data::data_of_family(config).open(config)) {
-    for (const schedule::UnitRow& unit : schedule::unit_table(config)) {
-      names_.insert(unit.batch_tensors.begin(), unit.batch_tensors.end());
-    }
-  }
+      : config_(config),
+        source_(data::data_of_family(config).open(config)),
+        names_(schedule::batch_tensors_of(schedule::unit_table(config))) {}
 
   std::vector<Batch> batches(int64_t rank, int64_t ranks) const {
     std::vector<Batch> list;
