@@ -24,6 +24,9 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(1, str(ROOT / "bench"))
+from demo_corpus import demo_corpus  # noqa: E402
+
 TERRACE = ROOT / "build/release/terrace"
 
 CONFIG = """# A run of bench/convergence/compare.py; everything else is on its command line.
@@ -77,16 +80,6 @@ RANKS = 2
 
 def say(text):
     print(text, file=sys.stderr, flush=True)
-
-
-def demo_corpus():
-    """The prefix of the demo's tokens, made as ./demo makes them where they are not there yet."""
-    prefix = ROOT / "data/demo/text"
-    if not pathlib.Path(f"{prefix}.idx").exists():
-        subprocess.run([ROOT / "tools/corpus", "data/corpus"], cwd=ROOT, check=True, stdout=sys.stderr)
-        command = "data prepare data/corpus --output data/demo/text --train-tokenizer data/demo/tokenizer.model --vocabulary 4096 --overwrite"
-        subprocess.run([TERRACE, *command.split()], cwd=ROOT, check=True, stdout=sys.stderr)
-    return prefix
 
 
 def final_loss(folder, corpus, settings):

@@ -34,10 +34,13 @@ EPOCH = GRAPHS // BATCH
 
 
 def labelled_molecules(source, folder):
-    """A file of drawn molecules with energies and forces drawn as well, and the prefix of our dataset of it."""
+    """A file of drawn molecules with energies and forces drawn as well, and the prefix of our dataset of it. Makes the source, which
+    tools/molecules writes, where it is missing."""
     import ase.io
     import numpy as np
 
+    if not source.exists():
+        subprocess.run([ROOT / "tools/molecules", source], check=True)
     path, prefix = folder / "molecules.xyz", folder / "molecules"
     molecules = ase.io.read(source, ":")
     chosen = random.Random(1).sample(molecules, GRAPHS)
@@ -118,8 +121,6 @@ def main():
     unknown = [name for name in options.workloads if name not in NAMED]
     if unknown:
         parser.error(f"no {', '.join(unknown)}; there are {', '.join(NAMED)}")
-    if not options.molecules.exists():
-        subprocess.run([ROOT / "tools/molecules", options.molecules], check=True)
     os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))
     results = []
     with tempfile.TemporaryDirectory() as name:

@@ -21,8 +21,6 @@ def main():
     parser.add_argument("--workloads", default=",".join(NAMED))
     parser.add_argument("--molecules", default=ROOT / "data/molecules.xyz", type=pathlib.Path, help="made where it is missing")
     options = parser.parse_args()
-    if not options.molecules.exists():
-        subprocess.run([ROOT / "tools/molecules", options.molecules], check=True)
     programs = ROOT / "build/release/bench"
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

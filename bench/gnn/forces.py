@@ -9,7 +9,6 @@ ratio is taken within the round. The first two rounds do not count. For a machin
 import argparse
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import types
@@ -47,8 +46,6 @@ def main():
     options = parser.parse_args()
     if unknown := [name for name in options.workloads if name not in WITH_FORCES]:
         parser.error(f"no {', '.join(unknown)}; there are {', '.join(WITH_FORCES)}")
-    if not options.molecules.exists():
-        subprocess.run([ROOT / "tools/molecules", options.molecules], check=True)
     os.environ.setdefault("OMP_NUM_THREADS", str(len(os.sched_getaffinity(0))))
     rows = []
     with tempfile.TemporaryDirectory() as name:

@@ -3,7 +3,7 @@
     cmake --build build/release --target terrace_program
     .deps/python/bin/python bench/train/staged_data.py [--rounds 5] [--steps 240] [--output FILE.md]
 
-Two nodes are network namespaces with a rank each. The source is a file system on a loop device, mounted anew for each run so
+Two nodes are network namespaces with a rank each. The source is a file system on a loop device, mounted again for each run so
 that nothing of it is in memory; the control group of the run may read 20 MB/s of that device (blkio.throttle). Three runs take
 turns in each round: from memory (the files in /dev/shm), staged, and from the source without staging. A step counts as `filled`
 from the step on after which no byte came from the source. Needs root, control groups of version 1 with blkio, and loop devices;
