@@ -10,12 +10,16 @@
 
 namespace terrace::observe {
 
+double steps_over_fewest(double noise_scale, double batch) { return 1 + noise_scale / batch; }
+
+double samples_over_fewest(double noise_scale, double batch) { return 1 + batch / noise_scale; }
+
 double steps_ratio(double noise_scale, double batch, double reference) {
-  return (1 + noise_scale / batch) / (1 + noise_scale / reference);
+  return steps_over_fewest(noise_scale, batch) / steps_over_fewest(noise_scale, reference);
 }
 
 double samples_ratio(double noise_scale, double batch, double reference) {
-  return (1 + batch / noise_scale) / (1 + reference / noise_scale);
+  return samples_over_fewest(noise_scale, batch) / samples_over_fewest(noise_scale, reference);
 }
 
 std::optional<NoiseScaleAtStep> last_noise_scale(const RunMetrics& metrics) {

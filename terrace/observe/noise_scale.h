@@ -13,8 +13,13 @@
 
 namespace terrace::observe {
 
+// What a batch of `batch` samples takes to a loss, as a multiple of the fewest steps and of the fewest samples. All
+// numbers are samples, above 0.
+double steps_over_fewest(double noise_scale, double batch);
+double samples_over_fewest(double noise_scale, double batch);
+
 // What a batch of `batch` samples takes to the loss that one of `reference` samples reaches, as a multiple of what that
-// takes: steps, and samples of all steps. All numbers are samples, above 0.
+// takes: steps, and samples of all steps.
 double steps_ratio(double noise_scale, double batch, double reference);
 double samples_ratio(double noise_scale, double batch, double reference);
 

@@ -81,8 +81,8 @@ Json json_of(const NoiseScale& noise, int64_t batch) {
   const auto own = static_cast<double>(batch);
   return {{"samples", noise.samples},
           {"batch", batch},
-          {"steps_over_fewest", 1 + noise.samples / own},
-          {"samples_over_fewest", 1 + own / noise.samples}};
+          {"steps_over_fewest", observe::steps_over_fewest(noise.samples, own)},
+          {"samples_over_fewest", observe::samples_over_fewest(noise.samples, own)}};
 }
 
 std::string text_of(const NoiseScale& noise, int64_t batch, const std::string& samples) {
@@ -90,8 +90,8 @@ std::string text_of(const NoiseScale& noise, int64_t batch, const std::string& s
   std::string text = fmt::format(
       "noise scale {:.4g} {}{}\n    the batch of {} takes {:.3g} times the fewest steps and {:.3g} times the "
       "fewest {} to a loss\n",
-      noise.samples, samples, noise.source, format_count(batch), 1 + noise.samples / own, 1 + own / noise.samples,
-      samples);
+      noise.samples, samples, noise.source, format_count(batch), observe::steps_over_fewest(noise.samples, own),
+      observe::samples_over_fewest(noise.samples, own), samples);
   for (const double other : {own / 2, 2 * own}) {
     text += fmt::format("    a batch of {:<8g} {:.3g} times its steps, {:.3g} times its {}\n", other,
                         observe::steps_ratio(noise.samples, other, own),
@@ -116,17 +116,16 @@ Json json_of(const NoiseScale& noise, const Scaling& scaling) {
 std::string text_of(const NoiseScale& noise, const Scaling& scaling, const std::string& samples) {
   const std::vector<SameLossPoint> points = points_of(noise, scaling);
   if (points.empty()) return "";
+  const size_t width = std::max<size_t>(12, samples.size() + 2);  // of the column of samples
   std::string text = fmt::format(
       "weak scaling to the same loss, as multiples of the first row; noise scale {:.4g} {}{}\n    "
       "{:>8}{:>13}{:>9}{:>{}}"
       "{:>9}{:>14}\n",
-      noise.samples, samples, noise.source, "devices", "global batch", "steps", samples,
-      std::max<size_t>(12, samples.size() + 2), "time", "device-hours");
+      noise.samples, samples, noise.source, "devices", "global batch", "steps", samples, width, "time", "device-hours");
   for (const SameLossPoint& one : points) {
     text += fmt::format("    {:>8}{:>13}{:>9.3f}{:>{}.3f}{:>9.3f}{:>14.3f}{}\n", one.point->devices,
-                        one.point->global_batch, one.to_loss.steps, one.to_loss.samples,
-                        std::max<size_t>(12, samples.size() + 2), one.to_loss.seconds, one.device_hours,
-                        one.point->prediction.feasible() ? "" : " does not fit");
+                        one.point->global_batch, one.to_loss.steps, one.to_loss.samples, width, one.to_loss.seconds,
+                        one.device_hours, one.point->prediction.feasible() ? "" : " does not fit");
   }
   const SameLossPoint* best = fastest(points);
   if (best == nullptr) return text;
@@ -141,12 +140,10 @@ std::string text_of(const NoiseScale& noise, const Scaling& scaling, const std::
 BestBatches best_batches(const config::Config& config, const Target& target, const BestOptions& options,
                          const NoiseScale& noise, const std::vector<int64_t>& batches) {
   BestBatches best{.noise = noise, .reference = config.train.global_batch};
-  const auto reference = static_cast<double>(best.reference);
   BestOptions fastest_only = options;
   fastest_only.count = 1;
   for (size_t number = 0; number < batches.size(); ++number) {
     const int64_t batch = batches[number];
-    const auto samples = static_cast<double>(batch);
     config::Config other = config;
     other.train.global_batch = batch;
     if (options.progress) {
@@ -156,12 +153,13 @@ BestBatches best_batches(const config::Config& config, const Target& target, con
     }
     try {
       const Change layout = best_layouts(other, target, fastest_only).layouts.front();
-      const double steps = observe::steps_ratio(noise.samples, samples, reference);
+      // With a step of one second as the reference, the seconds are those in which the batch comes as far as that step.
+      const SameLoss to_loss = same_loss(noise.samples, batch, layout.prediction.step_seconds, best.reference, 1);
       best.batches.push_back({.batch = batch,
                               .layout = layout,
-                              .steps = steps,
-                              .samples = observe::samples_ratio(noise.samples, samples, reference),
-                              .seconds_of_reference_step = steps * layout.prediction.step_seconds});
+                              .steps = to_loss.steps,
+                              .samples = to_loss.samples,
+                              .seconds_of_reference_step = to_loss.seconds});
       best.batches.back().layout.settings = differences(config, layout.config);
     } catch (const UserError& error) {
       best.left_out.push_back(fmt::format("a batch of {}: {}", format_count(batch), error.what()));
