@@ -10,22 +10,39 @@
 #include "cli/commands.h"
 #include "cli/report_pages.h"
 #include "cli/report_server.h"
+#include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/observe/report_page.h"
+#include "terrace/observe/run_settings.h"
 #include "terrace/observe/summary.h"
 
 namespace terrace::cli {
-std::string report_page_of(const std::vector<std::string>& runs) {
+std::string report_page_of(const ShownRuns& runs, bool some_later) {
   std::vector<observe::ReportedRun> reported;
-  for (const std::string& run : runs) reported.push_back(observe::read_reported_run(run));
+  std::vector<std::filesystem::path> folders;
+  std::vector<std::string> later;
   std::string title;
-  for (const observe::ReportedRun& run : reported) title += (title.empty() ? "" : ", ") + run.name;
+  for (const std::string& folder : runs.folders) {
+    try {
+      reported.push_back(observe::read_reported_run(folder));
+    } catch (const UserError& error) {
+      if (!some_later) throw;
+      later.emplace_back(error.what());
+      continue;
+    }
+    folders.emplace_back(folder);
+    title += (title.empty() ? "" : ", ") + reported.back().name;
+  }
+  if (reported.empty()) throw UserError(later.front());
+  reported.front().notes = later;
+  const std::vector<std::string> names = observe::names_by_settings(folders, runs.by);
+  for (size_t i = 0; i < names.size(); ++i) reported[i].name = names[i];
   return observe::report_page(title, reported);
 }
 
 void add_report_command(CLI::App& app) {
   struct Arguments {
-    std::vector<std::string> runs;
+    std::vector<std::string> runs, by;
     std::string output;
     bool text = false, files = false, json = false, watch = false;
     int port = 0;
@@ -51,12 +68,20 @@ void add_report_command(CLI::App& app) {
   command->add_option("--port", arguments->port, "With --watch: the port; default: any free one")
       ->check(CLI::Range(1, 65535))
       ->needs(watch);
+  command
+      ->add_option("--by", arguments->by,
+                   "Name the runs by these keys of their configurations, as optimizer.learning_rate; default: by the "
+                   "keys that differ, if at most two do")
+      ->delimiter(',')
+      ->excludes(text)
+      ->excludes(json);
   command->callback([arguments] {
-    if (arguments->watch) serve_report(arguments->runs, arguments->port);
+    const ShownRuns shown{.folders = arguments->runs, .by = arguments->by};
+    if (arguments->watch) serve_report(shown, arguments->port);
     if (!arguments->text && !arguments->json) {
       const std::filesystem::path in_folder = std::filesystem::path(arguments->runs.front()) / "report.html";
       const std::string path = arguments->output.empty() ? in_folder.string() : arguments->output;
-      write_text_atomically(path, report_page_of(arguments->runs));
+      write_text_atomically(path, report_page_of(shown));
       fmt::print("{}\n", path);
       return;
     }

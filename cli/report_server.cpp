@@ -48,7 +48,7 @@ std::string waiting_page(const std::string& problem) {
 }
 
 // On the terminal, since the name may be misspelt.
-void say_what_is_missing(const std::vector<std::string>& runs) {
+void say_what_is_missing(const ShownRuns& runs) {
   try {
     report_page_of(runs);
   } catch (const std::exception& error) {
@@ -56,7 +56,7 @@ void say_what_is_missing(const std::vector<std::string>& runs) {
   }
 }
 
-void answer(const std::vector<std::string>& runs, const httplib::Request& request, httplib::Response& response) {
+void answer(const ShownRuns& runs, const httplib::Request& request, httplib::Response& response) {
   if (!names_this_machine(request)) {
     response.status = 403;
     return;
@@ -64,7 +64,7 @@ void answer(const std::vector<std::string>& runs, const httplib::Request& reques
   response.set_header("Refresh", seconds_between);
   response.set_header("Cache-Control", "no-store");
   try {
-    response.set_content(report_page_of(runs), "text/html; charset=utf-8");
+    response.set_content(report_page_of(runs, true), "text/html; charset=utf-8");
   } catch (const std::exception& error) {
     // A run that has not begun yet.
     response.status = 503;
@@ -74,7 +74,7 @@ void answer(const std::vector<std::string>& runs, const httplib::Request& reques
 
 }  // namespace
 
-void serve_report(const std::vector<std::string>& runs, int port) {
+void serve_report(const ShownRuns& runs, int port) {
   httplib::Server server;
   // The library's default shares a port among servers.
   server.set_socket_options([](socket_t socket) {

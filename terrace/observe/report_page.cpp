@@ -33,7 +33,7 @@ std::vector<std::pair<double, double>> noise_scales_of(const RunMetrics& metrics
 
 // How a run gets the records that it lacks; a prediction alone lacks none.
 Json notes_of(const ReportedRun& run) {
-  Json notes = Json::array();
+  Json notes = run.notes;
   if (!run.losses || (run.predicted && run.measured)) return notes;
   const std::string lacking = run.predicted  ? fmt::format("the record of a measured step, {}", measured_step_file)
                               : run.measured ? fmt::format("the record of a predicted step, {}", predicted_step_file)

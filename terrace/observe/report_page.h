@@ -40,6 +40,7 @@ struct ReportedRun {
   std::vector<std::pair<double, double>> noise_scales = {};
   std::optional<StepRecord> predicted = {}, measured = {};
   std::optional<PlanStatements> plan = {};
+  std::vector<std::string> notes = {};  // sentences that the page has beside those on what the run lacks
 };
 
 // Reads metrics.jsonl, run.json and, where they exist, the two step records of a run's folder. Throws UserError where

@@ -2,6 +2,7 @@
 import http.client
 import json
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -64,6 +65,21 @@ class Watching(CommandTest):
         self.assertRegex((self.folder / "said.txt").read_text(), "the page waits for a run: .*<later>")
         write_run(self.folder / "<later>")
         self.assertEqual(self.ask()[0].status, 200)
+
+    def test_runs_are_named_by_the_key_that_differs_and_do_not_wait_for_those_that_have_not_begun(self):
+        for name, rate in (("a", 0.001), ("b", 0.002)):
+            (write_run(self.folder / name) / "resolved.toml").write_text(f"[optimizer]\nlearning_rate = {rate}\n")
+        self.serve("a", "later", "b")
+        response, page = self.ask()
+        self.assertEqual(response.status, 200)
+        data = json.loads(re.search(r'id="data">(.*?)</script', page, re.S)[1])
+        self.assertEqual([run["name"] for run in data["runs"]],
+                         ["a (optimizer.learning_rate = 0.001)", "b (optimizer.learning_rate = 0.002)"])  # fmt: skip
+        self.assertIn("later", data["runs"][0]["notes"][0])
+        self.assertRegex((self.folder / "said.txt").read_text(), "the page waits for a run: .*later")
+        failed = terrace("report", "a", "b", "--by", "train.step", folder=self.folder)
+        self.expect(2, failed)
+        self.assertIn("these keys differ: optimizer.learning_rate", failed.stderr)
 
     def test_only_the_page_and_only_this_machine(self):
         run = write_run(self.folder / "a")

@@ -48,6 +48,16 @@ void write_run(const std::filesystem::path& folder) {
   writer.write(EvaluationMetrics{.step = 1, .validation_loss = 3.75});
 }
 
+TEST(ReportPage, HasTheNotesThatItWasGivenBeforeItsOwn) {
+  ReportedRun run = example_run();
+  EXPECT_EQ(report_data("", {run})["runs"][0]["notes"], Json::array());
+  run.notes = {"runs/b has not begun"};
+  run.measured.reset();
+  const Json notes = report_data("", {run})["runs"][0]["notes"];
+  ASSERT_EQ(notes.size(), 2);
+  EXPECT_EQ(notes[0], "runs/b has not begun");
+}
+
 TEST(ReportPage, HoldsTheDataThatItWasGiven) {
   const Json data = data_in(report_page("a title", {example_run()}));
   EXPECT_EQ(data, report_data("a title", {example_run()}));
