@@ -32,11 +32,15 @@ doctor::NodeView own_node(bool loads_libraries) {
   return view;
 }
 
-doctor::Diagnosis diagnose_node(const doctor::NodeView& view, const LaunchedRanks& ranks, doctor::ReadOptions options) {
-  if (!ranks.world) return doctor::diagnose({doctor::read_node(view, options)});
-  options.rank = ranks.world->rank();
+doctor::Diagnosis diagnose_node(const doctor::NodeView& view, const LaunchedRanks& ranks, doctor::ReadOptions options,
+                                const MeasuredSpeed& speed) {
+  if (ranks.world) options.rank = ranks.world->rank();
+  doctor::Readings readings = doctor::read_node(view, options);
+  readings.measured = speed.measured;
+  readings.described = speed.described;
+  if (!ranks.world) return doctor::diagnose({readings});
   const auto all = ranks.world->connect(mesh::all_ranks("doctor", ranks.world->size()));
-  return doctor::diagnose_together(*all, doctor::read_node(view, options));
+  return doctor::diagnose_together(*all, readings);
 }
 
 void warn_of_node(const LaunchedRanks& ranks) {

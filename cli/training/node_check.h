@@ -4,15 +4,22 @@
 #include "cli/training/launched_ranks.h"
 #include "terrace/doctor/checks.h"
 #include "terrace/doctor/node_view.h"
+#include "terrace/doctor/readings.h"
 
 namespace terrace::cli {
 
 // This process's node, with the GPUs that this build can use.
 doctor::NodeView own_node(bool loads_libraries);
 
+// What ranks reached, and what the machine's description says of it.
+struct MeasuredSpeed {
+  doctor::Speed measured, described = {};
+};
+
 // Called by all ranks, with options whose rank is set here. The first rank has what was found, the others only as many
 // findings.
-doctor::Diagnosis diagnose_node(const doctor::NodeView& view, const LaunchedRanks& ranks, doctor::ReadOptions options);
+doctor::Diagnosis diagnose_node(const doctor::NodeView& view, const LaunchedRanks& ranks, doctor::ReadOptions options,
+                                const MeasuredSpeed& speed = {});
 
 // Called by all ranks before a run: the first rank logs a warning for each finding. Reads parts of files and loads
 // nothing.

@@ -33,12 +33,17 @@ Outcome check_caches(const Job& job);
 Outcome check_node_disk(const Job& job);
 Outcome check_run_folder(const Job& job);
 Outcome check_time_left(const Job& job);
+// How fast they are, if they have measured it.
+Outcome check_products(const Job& job);
+Outcome check_copies(const Job& job);
+Outcome check_links(const Job& job);
 
 struct Check {
   std::string_view name;
   Outcome (*judge)(const Job&);
 };
 std::span<const Check> checks();
+std::span<const Check> speed_checks();
 
 struct Diagnosis {
   int64_t ranks = 1, nodes = 1;
@@ -47,7 +52,7 @@ struct Diagnosis {
   std::vector<std::pair<std::string, std::string>> not_applicable = {};  // the others, with reasons
 };
 
-// Makes every check that applies to the job.
+// Makes every check that applies to the job, those of speed only if a rank has measured its own.
 Diagnosis diagnose(const Job& job);
 
 // {"findings": [{"check", "severity", "found", "why", "fix"}], "checks": [..], "not_applicable": [{"check", "reason"}],

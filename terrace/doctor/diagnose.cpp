@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -38,9 +39,19 @@ std::span<const Check> checks() {
   return all;
 }
 
+std::span<const Check> speed_checks() {
+  static constexpr std::array all = {Check{"products", check_products}, Check{"copies", check_copies},
+                                     Check{"links", check_links}};
+  return all;
+}
+
 Diagnosis diagnose(const Job& job) {
   Diagnosis diagnosis{.ranks = static_cast<int64_t>(job.size()), .nodes = nodes_of(job)};
-  for (const Check& check : checks()) {
+  std::vector<Check> made(checks().begin(), checks().end());
+  if (std::ranges::any_of(job, [](const Readings& rank) { return rank.measured.product_flops > 0; })) {
+    made.insert(made.end(), speed_checks().begin(), speed_checks().end());
+  }
+  for (const Check& check : made) {
     const std::string name(check.name);
     Outcome outcome = check.judge(job);
     if (!outcome.not_applicable.empty()) {

@@ -14,10 +14,12 @@ namespace terrace::doctor {
 // Names of fields are those of the struct, so that a copied text of readings explains itself.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Gpu, address, vendor, model, numa, cores, target, memory_bytes, used_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Disk, path, file_system, bytes, free_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Speed, product_flops, copied_bytes, links)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Readings, rank, host, environment, cores, node_cores, job_cores, quota,
                                    numa_of_cores, first_cores, gpus, knows_used_gpus, used_gpus, targets, loads_hip,
                                    interfaces, infiniband, plug_in, plug_in_error, open_files, locked_bytes, files,
-                                   node_disk, run_folder, home, caches, oldest_days, save_seconds, seconds_left)
+                                   node_disk, run_folder, home, caches, oldest_days, save_seconds, seconds_left,
+                                   measured, described)
 
 namespace {
 

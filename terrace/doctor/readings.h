@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "terrace/doctor/node_view.h"
@@ -28,6 +29,13 @@ struct Disk {
   std::string path = {};
   std::string file_system = {};  // such as "nfs4"; "" where it is not known
   int64_t bytes = 0, free_bytes = 0;
+};
+
+// Rates of one rank, each a second; 0: not known.
+struct Speed {
+  double product_flops = 0;                            // of matrix products
+  double copied_bytes = 0;                             // read and written by copies
+  std::vector<std::pair<int64_t, double>> links = {};  // other ranks, and bytes that are sent to each of them
 };
 
 // Numbers of limits that are no count.
@@ -62,6 +70,9 @@ struct Readings {
   double oldest_days = -1;                  // since the oldest file of the run's folder was last used; -1: not known
   double save_seconds = -1;                 // that the files of its newest checkpoint were written over; -1: not known
   double seconds_left = -1;                 // of the job of Slurm; -1: not known
+
+  // What the rank reached while all ranks measured at the same time, and what the machine's description says.
+  Speed measured = {}, described = {};
 };
 
 struct ReadOptions {

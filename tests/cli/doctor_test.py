@@ -1,7 +1,9 @@
 """Tests `terrace doctor` on this machine, on copies of other nodes' files, and under mpirun, where it names the odd rank."""
 import json
 import os
+import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -11,9 +13,22 @@ sys.dont_write_bytecode = True
 from commands_test import TERRACE, TINY, CommandTest, prepare_corpus, terrace  # noqa: E402
 from ranks_test import ENVIRONMENT  # noqa: E402
 
+LAPTOP = pathlib.Path(__file__).resolve().parents[2] / "machines/laptop.toml"
 # Rows that need a device or a network that no test machine is taken to have.
 OF_FRONTIER = {"pairs", "rendezvous", "cache monitor", "code object", "caches", "node disk"}
 PLAIN = {name: value for name, value in ENVIRONMENT.items() if not name.startswith(("NCCL_", "SLURM_", "FI_"))}
+
+
+# Runs a command that is stopped for nine tenths of the time.
+PAUSED = [sys.executable, "-c", """
+import signal, subprocess, sys, time
+command = subprocess.Popen(sys.argv[1:])
+while command.poll() is None:
+    for number, seconds in ((signal.SIGSTOP, 0.045), (signal.SIGCONT, 0.005)):
+        command.send_signal(number)
+        time.sleep(seconds)
+sys.exit(command.returncode)
+"""]
 
 
 def write_workstation(root):
@@ -60,6 +75,18 @@ class OneProcess(CommandTest):
         self.assertIn("  fix: export NCCL_SOCKET_IFNAME=eth0, or", result.stdout)
         said = json.loads(self.doctor("--root", root, "--json", NCCL_SOCKET_IFNAME="hsn0").stdout)
         self.assertEqual([set(finding) for finding in said["findings"]], [{"check", "severity", "found", "why", "fix"}])
+
+    def test_one_rank_measures_itself_beside_a_description(self):
+        fast = self.scratch() / "fast.toml"
+        text = LAPTOP.read_text()
+        fast.write_text(re.sub(r'(?m)^memory_bandwidth = ".*"', 'memory_bandwidth = "90 TB/s"', text))
+        result = self.expect(1, self.doctor("--measure", "--machine", fast, "--json"))
+        said = json.loads(result.stdout)
+        self.assertLessEqual({"products", "copies"}, set(said["checks"]))
+        found = {finding["check"]: finding["found"] for finding in said["findings"]}
+        self.assertRegex(found["copies"], r"where the machine's description has 8\d(\.\d)? TiB/s")
+        self.expect(2, self.doctor("--measure", "--machine", "frontire"), 'there is no machine "frontire"')
+        self.expect(2, self.doctor("--machine", "frontier"), "--measure")
 
     def test_a_root_without_a_node_is_refused(self):
         self.expect(2, self.doctor("--root", self.scratch()), "has neither sys nor proc")
@@ -115,6 +142,16 @@ class Launched(CommandTest):
         found = {finding["check"]: finding for finding in json.loads(self.launch(*lines).stdout)["findings"]}
         self.assertIn("rank 1 on ", found["interfaces"]["found"])
         self.assertIn("names nosuch0", found["interfaces"]["found"])
+
+    def test_a_rank_that_is_slowed_on_purpose_is_named(self):
+        for ranks, slow in ((2, 1), (2, 0)):
+            with self.subTest(slow):
+                lines = [[*(PAUSED if rank == slow else []), TERRACE, "doctor", "--json", "--measure", "--device", "cpu"] for rank in range(ranks)]
+                result = self.launch(*lines)
+                self.expect(1, result, "standard output says what mends them")
+                found = {finding["check"]: finding["found"] for finding in json.loads(result.stdout)["findings"]}
+                for check in ("products", "copies"):
+                    self.assertRegex(found[check], rf"^rank {slow} on {platform.node()}: .* where half of them reach")
 
     def test_a_mistake_is_reported_once(self):
         result = self.launch(*[self.doctor("--root", self.scratch())] * 2)
