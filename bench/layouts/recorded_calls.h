@@ -21,11 +21,15 @@ struct GroupCalls {
   comm::Comm* inner = nullptr;
 };
 
+// When a rank waits for a call: where it needs the result, or before it goes on, so that no call overlaps its
+// computation.
+enum class Waits { where_needed, at_once };
+
 // Passes every call on, and keeps it.
 class RecordingComm : public comm::Comm {
  public:
-  RecordingComm(std::unique_ptr<comm::Comm> inner, GroupCalls& calls)
-      : Comm(inner->group(), inner->member()), inner_(std::move(inner)), calls_(calls) {
+  RecordingComm(std::unique_ptr<comm::Comm> inner, GroupCalls& calls, Waits waits)
+      : Comm(inner->group(), inner->member()), inner_(std::move(inner)), calls_(calls), waits_(waits) {
     calls_.outer = this;
     calls_.inner = inner_.get();
   }
@@ -33,16 +37,19 @@ class RecordingComm : public comm::Comm {
  private:
   comm::Work start(const comm::Call& call, comm::Owner owner) override {
     calls_.calls.push_back(call);
-    return inner_->begin(call, std::move(owner));
+    comm::Work work = inner_->begin(call, std::move(owner));
+    if (waits_ == Waits::at_once) work.wait();
+    return work;
   }
 
   const std::unique_ptr<comm::Comm> inner_;
   GroupCalls& calls_;
+  const Waits waits_;
 };
 
 class RecordingWorld : public comm::World {
  public:
-  explicit RecordingWorld(comm::World& inner) : inner_(inner) {}
+  explicit RecordingWorld(comm::World& inner, Waits waits = Waits::where_needed) : inner_(inner), waits_(waits) {}
 
   int64_t rank() const override { return inner_.rank(); }
   int64_t size() const override { return inner_.size(); }
@@ -51,7 +58,7 @@ class RecordingWorld : public comm::World {
   void use_gpu(int gpu) override { inner_.use_gpu(gpu); }
   std::unique_ptr<comm::Comm> connect(const mesh::Group& group, const std::vector<mesh::Direction>& links) override {
     groups_.push_back(std::make_unique<GroupCalls>(GroupCalls{.name = group.name}));
-    return std::make_unique<RecordingComm>(inner_.connect(group, links), *groups_.back());
+    return std::make_unique<RecordingComm>(inner_.connect(group, links), *groups_.back(), waits_);
   }
   void abort(const std::string& reason) override { inner_.abort(reason); }
 
@@ -65,6 +72,7 @@ class RecordingWorld : public comm::World {
 
  private:
   comm::World& inner_;
+  const Waits waits_;
   std::vector<std::unique_ptr<GroupCalls>> groups_;
 };
 

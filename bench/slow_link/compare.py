@@ -1,7 +1,7 @@
 """Shardings with plain and with quantized wires between two nodes over slow links.
 
     cmake --build build/release --target bench_slow_link_steps terrace_program
-    .deps/python/bin/python bench/slow_link/compare.py [--parts links,sweep] [--micro-batches 1,4,8] [--rounds 5] [--output FILE.md]
+    .deps/python/bin/python bench/slow_link/compare.py [--parts links,sweep,overlap] [--micro-batches 1,4,8] [--rounds 5] [--output FILE.md]
                                                        [--row 'NAME=section.key=value ...'] [--quick] [section.key=value...]
 
 The nodes are network namespaces joined by a link of a set rate, with two ranks each; all four share the cores of this
@@ -16,7 +16,12 @@ other ranks, whatever the link: what a step waits in these calls on a free link 
 
 Part `sweep` runs plain and quantized wires on links from 100 Mbit/s to 10 Gbit/s, with so short sequences that little is
 computed, and beside them what `terrace plan` predicts for a description of this machine: `terrace calibrate` measures it before
-in two such nodes with a free link, and each rate takes the place of the network's. Needs root and `tc`; exits with 77 without.
+in two such nodes with a free link, and each rate takes the place of the network's.
+
+Part `overlap` runs ZeRO++'s setting and three levels on the rates of --rates, once as terrace trains and once with ranks that wait for each call
+at once, and says at which rate three levels have the published gain, measured and predicted.
+
+Needs root and `tc`; exits with 77 without.
 """
 import argparse
 import os
@@ -31,6 +36,7 @@ import time
 from slow_link import Job, ROOT, crossing_bytes  # first: sets the path
 from comparison import machine, names, quartiles, spread, table
 from namespaces import NotAllowed
+from overlap import overlap_text
 from planned import Planned, calibrated, crossing
 
 MODEL = {"model.layers": 4, "model.width": 192, "model.heads": 3, "model.sequence": 256, "train.precision": "bf16"}
@@ -195,7 +201,7 @@ def sweep_text(job, options):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default=["links", "sweep"], type=names)
+    parser.add_argument("--parts", default=["links", "sweep", "overlap"], type=names)
     parser.add_argument("--micro-batches", default=[1, 4, 8], type=lambda text: [int(word) for word in names(text)])
     parser.add_argument("--micro-batch", default=1, type=int, help="sequences")
     parser.add_argument("--rounds", type=int, default=5)
@@ -210,7 +216,7 @@ def arguments():
     parser.add_argument("settings", nargs="*", help="section.key=value of the configuration")
     options = parser.parse_args()
     options.rows = dict(ROWS) | dict(row.split("=", 1) for row in options.row)
-    options.tries = 5
+    options.tries, options.description = 5, None
     if options.quick:
         options.micro_batches, options.rounds, options.tries, options.rates = [2], 1, 1, [200, 5000]
         options.sweep_rounds = options.sweep_steps = options.steps = 1
@@ -236,14 +242,15 @@ def main():
         signal.signal(number, lambda *_: sys.exit("compare.py: ended by a signal"))
     load = os.getloadavg()[0]
     text = f"{machine()}, load average {load:.1f} at the start; {shlex.join(sys.argv[1:])}\n"
-    parts = {"links": lambda job: Links(job, options).text(), "sweep": lambda job: sweep_text(job, options)}
+    parts = {"links": lambda job: Links(job, options).text(), "sweep": lambda job: sweep_text(job, options),
+             "overlap": lambda job: overlap_text(job, options, say)}  # fmt: skip
     try:
         with tempfile.TemporaryDirectory() as folder:
             options.folder = pathlib.Path(folder)
             for part in options.parts:
-                if part == "sweep":
+                if part != "links" and options.description is None:
                     options.description = options.machine.read_text() if options.machine else calibrated(options.folder)
-                with Job([*options.settings, f"train.micro_batch={options.micro_batch if part == 'links' else 1}"]) as job:
+                with Job([*options.settings, f"train.micro_batch={1 if part == 'sweep' else options.micro_batch}"]) as job:
                     text += "\n" + parts[part](job)
                 if options.output:
                     pathlib.Path(options.output).write_text(text)

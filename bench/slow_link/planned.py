@@ -29,12 +29,12 @@ def calibrated(folder):
 
 
 class Planned:
-    """Predicts on a description of the machine."""
+    """Predicts on a description of the machine, for a program of machines/software or that of a file."""
 
-    def __init__(self, settings, folder, description):
+    def __init__(self, settings, folder, description, software="terrace"):
         # The ranks name no machine, so nothing they move goes by rails.
         self.settings, self.folder, self.known = [*settings, "layout.route=flat"], folder, {}
-        self.description = description
+        self.description, self.software = description, software
         self.config = folder / "planned.toml"
         self.config.write_text('[model]\nfamily = "gpt"\nvocabulary = 2048\n[train]\nsteps = 1\n')
 
@@ -50,7 +50,7 @@ class Planned:
         key = (*settings, megabits)
         if key not in self.known:
             changes = [word for setting in (*self.settings, *settings) for word in ("--set", setting)]
-            command = [PROGRAM, "plan", self.config, "--machine", self.machine(megabits), "--devices", str(RANKS), "--json", *changes]
+            command = [PROGRAM, "plan", self.config, "--machine", self.machine(megabits), "--devices", str(RANKS), "--software", self.software, "--json", *changes]
             self.known[key] = json.loads(output_of(command))["step_seconds"]
         return self.known[key]
 
@@ -62,12 +62,19 @@ class Planned:
         return [low * (high / low) ** (i / count) for i in range(count + 1)]
 
 
+def rate_at(ratio, ratios):
+    """The Mbit/s above which the ratio is no longer reached, or None; `ratios` has (Mbit/s, ratio), ascending in Mbit/s."""
+    for (slow, above), (fast, below) in zip(ratios, ratios[1:]):
+        if above >= ratio > below:
+            return slow * (fast / slow) ** (math.log(above / ratio) / math.log(above / below))
+    return None
+
+
 def crossing(gains):
     """Between which rates quantizing begins to cost more than it saves; `gains` has (Mbit/s, plain / quantized), ascending."""
-    for (slow, gain), (fast, loss) in zip(gains, gains[1:]):
-        if gain >= 1 > loss:
-            rate = slow * (fast / slow) ** (math.log(gain) / (math.log(gain) - math.log(loss)))
-            return f"quantizing pays up to {rate:.0f} Mbit/s"
+    rate = rate_at(1, gains)
+    if rate is not None:
+        return f"quantizing pays up to {rate:.0f} Mbit/s"
     if gains[0][1] < 1:
         return f"quantizing pays nowhere from {gains[0][0]:.0f} Mbit/s on"
     return f"quantizing pays everywhere up to {gains[-1][0]:.0f} Mbit/s"

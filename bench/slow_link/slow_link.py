@@ -93,9 +93,10 @@ class Job(Participant):
         self.program.stdin.flush()
         return json.loads(" ".join(self.answer("answer", timeout=900)))
 
-    def add(self, name, settings, micro_batch, micro_batches, apart=False):
+    def add(self, name, settings, micro_batch, micro_batches, apart=False, waits=False):
+        """A trainer; with `apart` each rank trains by itself, with `waits` it waits for each call at once."""
         batch = micro_batch * micro_batches * (1 if apart else RANKS)
-        return self.ask("add", name, settings=[*settings, f"train.global_batch={batch}"], apart=apart)["loss"]
+        return self.ask("add", name, settings=[*settings, f"train.global_batch={batch}"], apart=apart, waits=waits)["loss"]
 
     def steps(self, name, number):
         return Steps.of(self.ask("go", name, steps=number))

@@ -2,6 +2,7 @@
 // of JSON on the first rank's standard input and answers each with a line "@ answer JSON":
 //   {"do": "add", "name": "zero3", "settings": ["layout.sharding=zero3"]}  makes a trainer on all ranks; its first step
 //   {"do": "add", "name": "compute", "settings": [], "apart": true}        one on each rank, without the others
+//   {"do": "add", "name": "waiting", "settings": [], "waits": true}        one whose ranks wait for each call at once
 //   {"do": "go", "name": "zero3", "steps": 5}                              one step, then so many that are measured
 //   {"do": "repeat", "name": "zero3"}                                      the calls of these steps, by themselves
 // The settings of the command line hold for all trainers. Ends with its standard input.
@@ -75,7 +76,8 @@ class Rows {
   Json add(Row& row, const Json& asked) {
     std::vector<std::string> overrides = settings_;
     for (const std::string setting : asked.at("settings")) overrides.push_back(setting);
-    if (!asked.value("apart", false)) row.world = std::make_unique<bench::RecordingWorld>(world_);
+    const auto waits = asked.value("waits", false) ? bench::Waits::at_once : bench::Waits::where_needed;
+    if (!asked.value("apart", false)) row.world = std::make_unique<bench::RecordingWorld>(world_, waits);
     row.trainer = std::make_unique<train::Trainer>(bench::config_of(folder_, vocabulary, overrides), train::Peak{},
                                                    ops::KernelChoice{}, row.world.get());
     return {{"loss", row.trainer->step().metrics.loss}};

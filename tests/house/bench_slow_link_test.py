@@ -63,7 +63,7 @@ class Comparison(unittest.TestCase):
             print(result.stderr)
             sys.exit(77)
         self.assertEqual(result.returncode, 0, result.stderr)
-        links, sweep = tables(result.stdout)
+        links, sweep, overlap = tables(result.stdout)
         self.assertEqual([row[2] for row in links], ROWS + ROWS[2:])
         for row in links:
             sent, (ring, direct) = float(row[9]), (float(number) for number in row[10].split(","))
@@ -76,6 +76,10 @@ class Comparison(unittest.TestCase):
                 self.assertGreater(float(row[column]), 0.5)
         # Fewer bytes save more on the slower link.
         self.assertGreater(float(sweep[0][8]), float(sweep[1][8]))
+        self.assertEqual([row[:2] for row in overlap],
+                         [[way, rate] for way in ("all that can overlaps", "nothing overlaps") for rate in ("200", "5000")])  # fmt: skip
+        # By prediction a program that waits takes longer, and most with the setting that sends more.
+        self.assertGreater(float(overlap[2][5]), float(overlap[0][5]))
 
 
 if __name__ == "__main__":
