@@ -33,6 +33,7 @@ struct Compared {
   double predicted = 0;
 
   plan::ComparedRun of_kind = {};
+  bool fits = true;  // the devices' memory
 
   double error() const { return std::abs(predicted / run.seconds - 1); }
 };
@@ -132,7 +133,11 @@ std::vector<Compared> compare(const std::vector<bench::PublishedRun>& runs, cons
     target.devices = run.devices;
     const config::Config config = bench::config_of(run);
     const plan::Prediction prediction = plan::predict(config, target);
-    compared.push_back({.run = run,
+    bench::PublishedRun published = run;
+    if (run.flops_rate > 0) {
+      published.seconds = prediction.model_flops / run.flops_rate / static_cast<double>(run.devices);
+    }
+    compared.push_back({.run = published,
                         .predicted = prediction.step_seconds,
                         .of_kind = {.kind = plan::layout_kind(config, target),
                                     .family = config.family->name,
@@ -140,7 +145,8 @@ std::vector<Compared> compare(const std::vector<bench::PublishedRun>& runs, cons
                                     .program = target.software.name,
                                     .devices = run.devices,
                                     .parameters = prediction.parameters,
-                                    .error = prediction.step_seconds / run.seconds - 1}});
+                                    .error = prediction.step_seconds / published.seconds - 1},
+                        .fits = prediction.feasible()});
   }
   return compared;
 }
@@ -166,6 +172,30 @@ std::vector<Compared> print_mi250x(const std::string& folder) {
   }
   std::ranges::sort(errors);
   fmt::print("\nmedian {:.1f}%, worst {:.1f}%\n", 100 * errors[errors.size() / 2], 100 * errors.back());
+  return all;
+}
+
+// Each with its program. Of what is not published the fastest by prediction counts, since such tables have tuned runs.
+std::vector<Compared> print_h100(const std::string& folder) {
+  std::vector<Compared> all;
+  fmt::print(
+      "\nH100: nothing was fitted\n\n"
+      "| run | machine | software | micro-batch, chunks | measured s | predicted s | error |\n"
+      "| --- | --- | --- | --- | --- | --- | --- |\n");
+  for (const std::vector<bench::PublishedRun>& likely : bench::read_h100(folder + "/h100.csv")) {
+    const bench::PublishedRun& first = likely.front();
+    const plan::Target target{.machine = machine::load(first.machine),
+                              .software = machine::load_software(first.software)};
+    const std::vector<Compared> runs = compare(likely, target);
+    const Compared& one = *std::ranges::min_element(runs, {}, [](const Compared& run) {
+      return std::pair{!run.fits, run.predicted};
+    });
+    fmt::print("| {} | {} | {} | {}, {}{} | {:.2f} | {:.2f} | {:+.1f}% |\n", one.run.name, one.run.machine,
+               one.run.software, one.run.micro_batch, one.run.chunks, one.fits ? "" : " (too much memory)",
+               one.run.seconds, one.predicted, 100 * (one.predicted / one.run.seconds - 1));
+    all.push_back(one);
+  }
+  fmt::print("\nmean absolute error {:.1f}%\n", 100 * mean_error(all));
   return all;
 }
 
@@ -211,8 +241,9 @@ int main(int argc, char** argv) try {
               in_turn);
   print_table("The same, interleaved: fitted here too", interleaved);
   const std::vector<Compared> mi250x = print_mi250x(folder);
+  const std::vector<Compared> h100 = print_h100(folder);
   std::vector<plan::ComparedRun> runs;
-  for (const std::vector<Compared>* part : {&fitted, &test, &sc21, &pipelines, &mi250x}) {
+  for (const std::vector<Compared>* part : {&fitted, &test, &sc21, &pipelines, &mi250x, &h100}) {
     for (const Compared& one : *part) runs.push_back(one.of_kind);
   }
   const std::vector<plan::PublishedErrors> kinds = plan::summarize(runs);

@@ -25,12 +25,14 @@ struct PublishedRun {
   int64_t width = 0, heads = 0, layers = 0, sequence = 0;
   int64_t tensor = 1, data = 1, pipeline = 1;
   double seconds = 0;          // of a step, as measured
+  double flops_rate = 0;       // where FLOP/s a device were published in place of seconds; attention counts in full
   int64_t vocabulary = 51200;  // GPT-2's, padded as Megatron-LM pads it
   config::Precision precision = config::Precision::fp16;
   config::Recompute recompute = config::Recompute::full;
   config::Sharding sharding = config::Sharding::ddp;
   double dropout = 0;     // on hidden states
   bool is_llama = false;  // RMSNorm, SwiGLU of Llama's width, rotary positions, no biases, a head of its own
+  bool tied_head = true;
   bool is_forge = false;  // rotary positions, a head of its own, gradients of 16 bits (bench/plan/data/README.md)
   int64_t ffn_width = 0, kv_heads = 0;  // 0: as usual
   int64_t shard_group = 0;              // ranks that share a copy, with hybrid sharding
@@ -212,6 +214,65 @@ inline std::vector<PublishedRun> read_mi250x(const std::filesystem::path& path) 
   return runs;
 }
 
+inline const std::vector<int64_t> likely_micro_batches = {1, 2, 4, 8};
+
+// Runs on H100, the published one of each row and those that it may have been: where the micro-batch or the chunks of a
+// stage are not published, all likely ones that divide the batch and the layers.
+inline std::vector<std::vector<PublishedRun>> read_h100(const std::filesystem::path& path) {
+  std::vector<std::vector<PublishedRun>> rows;
+  for (const Row& row : rows_of(path)) {
+    const auto whole = [&](const char* heading) { return row.at(heading).empty() ? 0 : std::stoll(row.at(heading)); };
+    PublishedRun run{.name = row.at("id"),
+                     .devices = whole("gpus"),
+                     .global_batch = whole("gbs"),
+                     .micro_batch = whole("mbs"),
+                     .width = whole("hidden"),
+                     .heads = whole("heads"),
+                     .layers = whole("layers"),
+                     .sequence = whole("seq"),
+                     .tensor = whole("tp"),
+                     .pipeline = whole("pp"),
+                     .vocabulary = whole("vocab"),
+                     .precision = config::Precision::bf16,
+                     .ffn_width = whole("ffn"),
+                     .kv_heads = whole("kv_heads"),
+                     .chunks = whole("chunks"),
+                     .machine = row.at("machine"),
+                     .software = row.at("software")};
+    run.data = run.devices / run.tensor / run.pipeline;
+    run.recompute = row.at("recompute") == "full"        ? config::Recompute::full
+                    : row.at("recompute") == "selective" ? config::Recompute::selective
+                                                         : config::Recompute::none;
+    run.sharding = row.at("sharding") == "zero3" ? config::Sharding::zero3 : config::Sharding::zero1;
+    run.is_llama = run.kv_heads > 0;
+    run.tied_head = false;
+    if (run.layers % run.pipeline != 0) {  // the first and the last chunk have one layer less
+      run.stage_layers.assign(static_cast<size_t>(run.pipeline * run.chunks),
+                              (run.layers + 2) / (run.pipeline * run.chunks));
+      --run.stage_layers.front();
+      --run.stage_layers.back();
+    }
+    const double per_device = static_cast<double>(run.global_batch * run.sequence) / static_cast<double>(run.devices);
+    if (!row.at("tflops_gpu").empty()) run.flops_rate = 1e12 * std::stod(row.at("tflops_gpu"));
+    if (!row.at("tokens_s_gpu").empty()) run.seconds = per_device / std::stod(row.at("tokens_s_gpu"));
+    std::vector<PublishedRun>& likely = rows.emplace_back();
+    for (const int64_t micro_batch : run.micro_batch > 0 ? std::vector{run.micro_batch} : likely_micro_batches) {
+      if (run.global_batch / run.data % micro_batch != 0) continue;
+      const int64_t layers = run.layers / run.pipeline, count = run.global_batch / run.data / micro_batch;
+      for (int64_t chunks = 1; chunks <= layers; ++chunks) {
+        const bool as_published = chunks == run.chunks;
+        const bool possible =
+            run.chunks == 0 && (chunks == 1 || (run.pipeline > 1 && layers % chunks == 0 && count % run.pipeline == 0));
+        if (!as_published && !possible) continue;
+        likely.push_back(run);
+        likely.back().micro_batch = micro_batch;
+        likely.back().chunks = chunks;
+      }
+    }
+  }
+  return rows;
+}
+
 // The run with one forward and one backward in turn, interleaved if stages have several chunks.
 inline config::Config config_of(const PublishedRun& run) {
   config::Config config = config::config_of(models::gpt::planned_family());
@@ -230,6 +291,7 @@ inline config::Config config_of(const PublishedRun& run) {
     model.positions = models::gpt::Positions::rotary;
     model.tied_head = model.bias = false;
   }
+  if (!run.tied_head) model.tied_head = false;
   model.dropout = run.dropout;
   if (run.is_forge) {
     model.positions = models::gpt::Positions::rotary;

@@ -25,6 +25,7 @@ constexpr auto software_keys = [](auto& table) {
   table.optional("activation_passes", &S::activation_passes, Real{.least = 0, .most = 100});
   table.optional("logit_bytes", &S::logit_bytes, Real{.least = 0, .most = 1'000});
   table.optional("element_passes", &S::element_passes, passes);
+  table.optional("selective_products", &S::selective_products, Real{.least = 0, .most = 1});
   table.optional("forward_kernels", &S::forward_kernels, kernels);
   table.optional("backward_kernels", &S::backward_kernels, kernels);
   table.optional("reduces_while_computing", &S::reduces_while_computing, Flag{});

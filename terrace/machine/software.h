@@ -23,6 +23,9 @@ struct Software {
   double activation_passes = 0;
   // Bytes that the loss reads and writes for each logit, in forward and backward together; 0: as in this program.
   double logit_bytes = 0;
+  // Share of a forward's products that recompute = "selective" repeats, with all that stands between products and
+  // without attention; 0: it repeats attention alone, as in this program.
+  double selective_products = 0;
   // Kernels that one unit launches beside products and attention, in its forward and in its backward.
   double forward_kernels = 0, backward_kernels = 0;
   bool reduces_while_computing = true;  // gradients are reduced during the last backward, not after it

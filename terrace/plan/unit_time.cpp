@@ -133,6 +133,22 @@ void add_collectives(PassTime& pass, const std::vector<TensorCollective>& collec
   pass.of(TimeKind::tensor_sums) = exposed;
 }
 
+// What selective recompute repeats of a forward.
+PassTime selectively_repeated(const std::vector<Operation>& forward, const ComputingRank& rank) {
+  const auto time_of = [&](std::initializer_list<Operation::Kind> kinds, double kernels) {
+    std::vector<Operation> repeated;
+    std::ranges::copy_if(forward, std::back_inserter(repeated),
+                         [&](const Operation& one) { return std::ranges::find(kinds, one.kind) != kinds.end(); });
+    return pass_time(repeated, kernels, rank);
+  };
+  const double share = rank.software.selective_products;
+  if (share == 0) return time_of({Operation::Kind::attention}, 0);
+  PassTime time = time_of({Operation::Kind::product}, 0);
+  time *= share;
+  time += time_of({Operation::Kind::elements}, rank.software.forward_kernels);
+  return time;
+}
+
 }  // namespace
 
 std::string_view name_of(TimeKind kind) {
@@ -191,10 +207,7 @@ UnitTime unit_time(const schedule::Operations& operations, config::Recompute rec
   if (recompute == config::Recompute::full) {
     time.input_gradient += time.forward;
   } else if (recompute == config::Recompute::selective) {
-    std::vector<Operation> attention;
-    std::ranges::copy_if(operations.forward, std::back_inserter(attention),
-                         [](const Operation& one) { return one.kind == Operation::Kind::attention; });
-    time.input_gradient += pass_time(attention, 0, rank);
+    time.input_gradient += selectively_repeated(operations.forward, rank);
   }
   return time;
 }

@@ -61,8 +61,8 @@ struct ComputingRank {
 // Seconds of the device for `count` products in one kernel (machine/product_time.h).
 double product_seconds(const schedule::Operation& products, config::Precision precision, const machine::Device& device);
 
-// With `recompute` the unit's forward is repeated before its input gradient: all of it (full), or attention
-// (selective).
+// With `recompute` the unit's forward is repeated before its input gradient: all of it (full), or what the
+// program repeats of it, in this one attention (selective).
 UnitTime unit_time(const schedule::Operations& operations, config::Recompute recompute, const ComputingRank& rank);
 
 }  // namespace terrace::plan

@@ -16,7 +16,7 @@ using config::Precision;
 
 TEST(BuiltIn, EqualsTheFilesOfTheTree) {
   EXPECT_EQ(names(), (std::vector<std::string>{"dgx-a100-40gb", "dgx-a100-80gb", "dgx-h100", "frontier-early-2023",
-                                               "frontier", "laptop", "lumi"}));
+                                               "frontier", "grand-teton-500w", "laptop", "lumi"}));
   for (const BuiltIn& one : built_in_machines()) {
     EXPECT_EQ(one.toml, read_text(tests::source_dir() / one.file)) << one.name;
   }
@@ -112,12 +112,13 @@ TEST(Load, ListsTheNamesBesideAnUnknownOne) {
   EXPECT_EQ(
       complaint_of("frontire"),
       "there is no machine \"frontire\"; did you mean frontier? There are dgx-a100-40gb, dgx-a100-80gb, dgx-h100, "
-      "frontier-early-2023, frontier, laptop and lumi, and a description of your own is a file whose name ends in "
-      ".toml");
-  EXPECT_EQ(complaint_of("x"),
-            "there is no machine \"x\"; there are dgx-a100-40gb, dgx-a100-80gb, dgx-h100, "
-            "frontier-early-2023, frontier, laptop and lumi, and a description of your own is a file whose name ends "
-            "in .toml");
+      "frontier-early-2023, frontier, grand-teton-500w, laptop and lumi, and a description of your own is a file whose "
+      "name ends in .toml");
+  EXPECT_EQ(
+      complaint_of("x"),
+      "there is no machine \"x\"; there are dgx-a100-40gb, dgx-a100-80gb, dgx-h100, "
+      "frontier-early-2023, frontier, grand-teton-500w, laptop and lumi, and a description of your own is a file whose "
+      "name ends in .toml");
 }
 
 // Every key that a description has is explained.

@@ -18,8 +18,9 @@ std::string complaint(const std::string& toml) {
 }
 
 TEST(Software, BuiltInDescriptionsAreReadBackFromTheirDumps) {
-  EXPECT_EQ(software_names(), (std::vector<std::string>{"deepspeed-zero3", "deepspeed-zeropp", "gpt-neox",
-                                                        "megatron-deepspeed", "megatron", "terrace", "torchtitan"}));
+  EXPECT_EQ(software_names(),
+            (std::vector<std::string>{"deepspeed-zero3", "deepspeed-zeropp", "gpt-neox", "megatron-core",
+                                      "megatron-deepspeed", "megatron", "terrace", "torchtitan"}));
   for (const std::string& name : software_names()) {
     const Software software = load_software(name);
     EXPECT_EQ(software.name, name);
@@ -71,8 +72,9 @@ TEST(Software, AnUnknownNameListsThoseThatExist) {
     EXPECT_STREQ(
         error.what(),
         "there is no software \"megatorn\"; did you mean megatron? There are deepspeed-zero3, deepspeed-zeropp, "
-        "gpt-neox, megatron-deepspeed, megatron, terrace and torchtitan, and a description of your own is a file whose "
-        "name ends in .toml");
+        "gpt-neox, megatron-core, megatron-deepspeed, megatron, terrace and torchtitan, and a description of your own "
+        "is "
+        "a file whose name ends in .toml");
   }
 }
 

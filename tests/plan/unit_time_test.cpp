@@ -143,6 +143,18 @@ TEST(UnitTime, CountsPassesOverAttentionScoresInMemory) {
   EXPECT_DOUBLE_EQ(time.forward.total(), 2 * 3.84 + 3 * 0.64);
 }
 
+TEST(UnitTime, RepeatsAShareOfTheProductsIfTheProgramDoes) {
+  const machine::Machine machine = small_machine();
+  machine::Software software;
+  software.selective_products = 0.5;
+  const ComputingRank rank{.machine = machine, .software = software, .precision = Precision::bf16};
+  const auto seconds = [&](config::Recompute recompute) {
+    return unit_time(one_layer(), recompute, rank).input_gradient.total();
+  };
+  // Half of the product of 3.04 s, and the passes of 2 s.
+  EXPECT_DOUBLE_EQ(seconds(config::Recompute::selective) - seconds(config::Recompute::none), 1.52 + 2);
+}
+
 TEST(UnitTime, PassesOverScoresMoreOftenInBackwardIfTheProgramDoes) {
   const machine::Machine machine = small_machine();
   machine::Software software;
