@@ -179,7 +179,7 @@ std::vector<Compared> print_mi250x(const std::string& folder) {
 std::vector<Compared> print_h100(const std::string& folder) {
   std::vector<Compared> all;
   fmt::print(
-      "\nH100: nothing was fitted\n\n"
+      "\nH100: achievable_together was fitted to MC-177B-2304 for dgx-h100 and to Titan-8B-8 for grand-teton-500w\n\n"
       "| run | machine | software | micro-batch, chunks | measured s | predicted s | error |\n"
       "| --- | --- | --- | --- | --- | --- | --- |\n");
   for (const std::vector<bench::PublishedRun>& likely : bench::read_h100(folder + "/h100.csv")) {

@@ -32,7 +32,7 @@ struct PublishedRun {
   config::Sharding sharding = config::Sharding::ddp;
   double dropout = 0;     // on hidden states
   bool is_llama = false;  // RMSNorm, SwiGLU of Llama's width, rotary positions, no biases, a head of its own
-  bool tied_head = true;
+  bool tied_head = true, sequence_parallel = false;
   bool is_forge = false;  // rotary positions, a head of its own, gradients of 16 bits (bench/plan/data/README.md)
   int64_t ffn_width = 0, kv_heads = 0;  // 0: as usual
   int64_t shard_group = 0;              // ranks that share a copy, with hybrid sharding
@@ -246,6 +246,7 @@ inline std::vector<std::vector<PublishedRun>> read_h100(const std::filesystem::p
     run.sharding = row.at("sharding") == "zero3" ? config::Sharding::zero3 : config::Sharding::zero1;
     run.is_llama = run.kv_heads > 0;
     run.tied_head = false;
+    run.sequence_parallel = run.tensor > 1;
     if (run.layers % run.pipeline != 0) {  // the first and the last chunk have one layer less
       run.stage_layers.assign(static_cast<size_t>(run.pipeline * run.chunks),
                               (run.layers + 2) / (run.pipeline * run.chunks));
@@ -259,7 +260,7 @@ inline std::vector<std::vector<PublishedRun>> read_h100(const std::filesystem::p
     for (const int64_t micro_batch : run.micro_batch > 0 ? std::vector{run.micro_batch} : likely_micro_batches) {
       if (run.global_batch / run.data % micro_batch != 0) continue;
       const int64_t layers = run.layers / run.pipeline, count = run.global_batch / run.data / micro_batch;
-      for (int64_t chunks = 1; chunks <= layers; ++chunks) {
+      for (int64_t chunks = 1; chunks <= std::max(layers, run.chunks); ++chunks) {
         const bool as_published = chunks == run.chunks;
         const bool possible =
             run.chunks == 0 && (chunks == 1 || (run.pipeline > 1 && layers % chunks == 0 && count % run.pipeline == 0));
@@ -307,6 +308,7 @@ inline config::Config config_of(const PublishedRun& run) {
   config.train.recompute = run.recompute;
   config.layout.tensor = run.tensor;
   config.layout.pipeline = run.pipeline;
+  config.layout.sequence_parallel = run.sequence_parallel;
   config.layout.sharding = run.sharding;
   config.layout.stage_layers = run.stage_layers;
   if (run.chunks > 1) {

@@ -44,11 +44,16 @@ template <typename Table>
 void rate_keys(Table& table) {
   table.required("peak", &ComputeRate::peak, product_rate, "\"312 TFLOP/s\"");
   table.required("achievable", &ComputeRate::achievable, product_rate, "\"250 TFLOP/s\"");
+  table.optional("achievable_together", &ComputeRate::achievable_together, product_rate);
   table.optional("attention", &ComputeRate::attention, attention_share);
   table.optional("passes", &ComputeRate::passes, memory_bandwidth);
   table.rule({"achievable", "peak"}, [](const ComputeRate& rate) {
     if (rate.achievable <= rate.peak) return std::string();
     return fmt::format("is more than the peak, {}", product_rate.text(rate.peak));
+  });
+  table.rule({"achievable_together", "achievable"}, [](const ComputeRate& rate) {
+    if (rate.achievable_together <= rate.achievable) return std::string();
+    return fmt::format("is more than achievable, {}", product_rate.text(rate.achievable));
   });
 }
 
@@ -181,6 +186,9 @@ double Device::pass_bandwidth(Precision precision) const {
 
 Machine for_job(const Machine& machine, int64_t devices) {
   Machine job = machine;
+  for (ComputeRate& rate : job.device.products) {
+    if (devices > 1 && rate.achievable_together > 0) rate.achievable = rate.achievable_together;
+  }
   if (devices <= machine.devices_of("node")) return job;
   for (Tier& tier : job.tiers) {
     if (tier.multi_node_bandwidth > 0) tier.link_bandwidth = tier.multi_node_bandwidth;

@@ -17,7 +17,9 @@ struct ComputeRate {
   double peak = 0;  // of dense products, as the maker states it; MFU and HFU are shares of it. 0: the type is missing
   double achievable = 0;  // of a large product
   double attention = 0;   // fused attention as a share of `achievable`; 0: as Device::attention says
-  double passes = 0;      // bytes/s of norms and other passes over tensors; 0: Device::memory_bandwidth
+  // `achievable` in jobs of several devices, where all wait for the slowest under its limit of power; 0: as much.
+  double achievable_together = 0;
+  double passes = 0;  // bytes/s of norms and other passes over tensors; 0: Device::memory_bandwidth
 
   bool operator==(const ComputeRate&) const = default;
 };
@@ -119,8 +121,8 @@ struct Machine {
   }
 };
 
-// The machine as a job on so many devices finds it: with multi_node_bandwidth in place of link_bandwidth if the job has
-// several nodes.
+// The machine as a job on so many devices finds it: with achievable_together in place of achievable if there are
+// several, and with multi_node_bandwidth in place of link_bandwidth if the job has several nodes.
 Machine for_job(const Machine& machine, int64_t devices);
 
 // What keeps a run of this precision from being predicted: "has no [device.fp32]; add it, or set train.precision to

@@ -25,7 +25,10 @@ constexpr auto software_keys = [](auto& table) {
   table.optional("activation_passes", &S::activation_passes, Real{.least = 0, .most = 100});
   table.optional("logit_bytes", &S::logit_bytes, Real{.least = 0, .most = 1'000});
   table.optional("element_passes", &S::element_passes, passes);
+  table.optional("passes_like_copies", &S::passes_like_copies, Flag{});
+  table.optional("copies_sequences", &S::copies_sequences, Flag{});
   table.optional("selective_products", &S::selective_products, Real{.least = 0, .most = 1});
+  table.optional("stops_recompute", &S::stops_recompute, Flag{});
   table.optional("forward_kernels", &S::forward_kernels, kernels);
   table.optional("backward_kernels", &S::backward_kernels, kernels);
   table.optional("reduces_while_computing", &S::reduces_while_computing, Flag{});

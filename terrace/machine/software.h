@@ -23,9 +23,17 @@ struct Software {
   double activation_passes = 0;
   // Bytes that the loss reads and writes for each logit, in forward and backward together; 0: as in this program.
   double logit_bytes = 0;
+  // Operations between products reach the rate of a copy, and not `passes`, which is measured with this program's
+  // kernels.
+  bool passes_like_copies = false;
+  // With sequence parallelism, gathered hidden states of several sequences are copied into their order; without, the
+  // program keeps the positions of all sequences next to each other.
+  bool copies_sequences = true;
   // Share of a forward's products that recompute = "selective" repeats, with all that stands between products and
   // without attention; 0: it repeats attention alone, as in this program.
   double selective_products = 0;
+  // With recompute = "full" a layer's last product and its sum are not repeated, since backward needs nothing of them.
+  bool stops_recompute = false;
   // Kernels that one unit launches beside products and attention, in its forward and in its backward.
   double forward_kernels = 0, backward_kernels = 0;
   bool reduces_while_computing = true;  // gradients are reduced during the last backward, not after it

@@ -61,8 +61,15 @@ double element_bytes(const Operation& one, const machine::Software& software) {
   return software.element_passes * one.bytes;
 }
 
+// What this program does and that one does not.
+bool is_left_out(const Operation& one, const machine::Software& software) {
+  return !software.copies_sequences && (one.name == "reorder" || one.name == "concatenate");
+}
+
 void add_elements(PassTime& pass, double bytes, const ComputingRank& rank) {
-  pass.of(TimeKind::elements) += bytes / rank.machine.device.pass_bandwidth(rank.precision);
+  const machine::Device& device = rank.machine.device;
+  pass.of(TimeKind::elements) +=
+      bytes / (rank.software.passes_like_copies ? device.memory_bandwidth : device.pass_bandwidth(rank.precision));
   pass.memory_bytes += bytes;
 }
 
@@ -86,6 +93,7 @@ PassTime pass_time(const std::vector<Operation>& operations, double kernels, con
   const machine::Device& device = rank.machine.device;
   PassTime time;
   for (const Operation& one : operations) {
+    if (is_left_out(one, rank.software)) continue;
     const auto count = static_cast<double>(one.count);
     switch (one.kind) {
       case Operation::Kind::product:
@@ -149,6 +157,17 @@ PassTime selectively_repeated(const std::vector<Operation>& forward, const Compu
   return time;
 }
 
+// A forward without a layer's last product, of a feed-forward or vision transformer's, and what comes behind it.
+PassTime repeated_to_last_product(const schedule::Operations& operations, const ComputingRank& rank) {
+  const auto last = std::ranges::find(operations.forward, std::string_view("ffn second"), &Operation::name);
+  std::vector<TensorCollective> collectives = operations.forward_collectives;
+  if (last != operations.forward.end() && !collectives.empty()) collectives.pop_back();
+  PassTime time = pass_time({operations.forward.begin(), last}, rank.software.forward_kernels, rank);
+  add_loss(time, operations.forward, rank);
+  add_collectives(time, collectives, {}, rank);
+  return time;
+}
+
 }  // namespace
 
 std::string_view name_of(TimeKind kind) {
@@ -205,7 +224,7 @@ UnitTime unit_time(const schedule::Operations& operations, config::Recompute rec
   time.input_gradient = pass_time(operations.input_gradient, rank.software.backward_kernels, rank);
   add_collectives(time.input_gradient, operations.backward_collectives, time.weight_gradient, rank);
   if (recompute == config::Recompute::full) {
-    time.input_gradient += time.forward;
+    time.input_gradient += rank.software.stops_recompute ? repeated_to_last_product(operations, rank) : time.forward;
   } else if (recompute == config::Recompute::selective) {
     time.input_gradient += selectively_repeated(operations.forward, rank);
   }

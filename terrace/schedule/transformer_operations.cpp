@@ -109,7 +109,7 @@ void TransformerOperations::gather_output(int64_t columns, int64_t element_bytes
   if (!cuts_sequence_) return;
   const double bytes = multiplied(tokens_, columns * element_bytes);
   operations.forward_collectives.push_back({.kind = CollectiveKind::all_gather, .bytes = bytes});
-  if (options_.samples > 1) operations.forward.push_back(memory_pass("copy", 2 * bytes));
+  if (options_.samples > 1) operations.forward.push_back(memory_pass("reorder", 2 * bytes));
 }
 
 void TransformerOperations::attention(int64_t heads, double joint, double context) {
@@ -185,7 +185,7 @@ void TransformerOperations::sum_of_pieces(LinearLayer one) {
     one.rows = rows;
     operations.forward.push_back(repeated(count, forward_product(one)));
     if (cuts_sequence_ && rows > shape_.sequence) {
-      operations.forward.push_back(repeated(count, memory_pass("copy", 2 * bytes_of(rows, shape_.width))));
+      operations.forward.push_back(repeated(count, memory_pass("reorder", 2 * bytes_of(rows, shape_.width))));
     }
     pieces += count;
   });
@@ -200,7 +200,7 @@ void TransformerOperations::sum_of_pieces(LinearLayer one) {
 void TransformerOperations::gather(std::vector<Operation>& list, std::vector<TensorCollective>& collectives) const {
   if (!cuts_sequence_) return;
   collectives.push_back({.kind = CollectiveKind::all_gather, .bytes = hidden_});
-  if (options_.samples > 1) list.push_back(memory_pass("copy", 2 * hidden_));
+  if (options_.samples > 1) list.push_back(memory_pass("reorder", 2 * hidden_));
 }
 
 void TransformerOperations::sum(std::vector<Operation>& list, std::vector<TensorCollective>& collectives,
@@ -209,7 +209,7 @@ void TransformerOperations::sum(std::vector<Operation>& list, std::vector<Tensor
   collectives.push_back({.kind = cuts_sequence_ ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce,
                          .bytes = hidden_,
                          .meanwhile = meanwhile});
-  if (cuts_sequence_ && options_.samples > 1) list.push_back(memory_pass("copy", 2 * hidden_));
+  if (cuts_sequence_ && options_.samples > 1) list.push_back(memory_pass("reorder", 2 * hidden_));
 }
 
 }  // namespace terrace::schedule

@@ -199,6 +199,19 @@ TEST(Machine, RefusesADescriptionWithoutADeviceOrWithoutRates) {
 }
 
 // The whole machine may have a last group with fewer nodes, but none with a part of a node.
+TEST(Machine, JobsOfSeveralDevicesMayReachLess) {
+  std::string toml = valid_toml;
+  const std::string rate = "achievable = \"150 TFLOP/s\"\n";
+  toml.insert(toml.find(rate) + rate.size(), "achievable_together = \"130 TFLOP/s\"\n");
+  const Machine machine = parse(toml, "ours.toml");
+  EXPECT_EQ(parse(dump(machine), "ours.toml"), machine);
+  EXPECT_EQ(for_job(machine, 1), machine);
+  EXPECT_EQ(for_job(machine, 2).device.rate(config::Precision::bf16).achievable, 130e12);
+  EXPECT_EQ(
+      complaint(toml.replace(toml.find("\"130 T"), 6, "\"160 T")),
+      "ours.toml:18:23: device.bf16.achievable_together = \"160 TFLOP/s\" is more than achievable, \"150 TFLOP/s\"");
+}
+
 TEST(Machine, JobsOfSeveralNodesMayReachLessInsideThem) {
   std::string toml = valid_toml;
   const std::string link = "link_bandwidth = \"100 GB/s\"\n";

@@ -143,6 +143,45 @@ TEST(UnitTime, CountsPassesOverAttentionScoresInMemory) {
   EXPECT_DOUBLE_EQ(time.forward.total(), 2 * 3.84 + 3 * 0.64);
 }
 
+TEST(UnitTime, StopsRecomputeBeforeTheLastProductIfTheProgramDoes) {
+  const machine::Machine machine = small_machine();
+  machine::Software software;
+  Operations ffn = one_layer();
+  ffn.forward.push_back(schedule::matrix_product("ffn second", 10, 8, 4, 2));
+  ffn.forward.push_back(schedule::memory_pass("add bias", 500));
+  ffn.forward_collectives = {{.bytes = 60}, {.bytes = 30}};
+  const auto repeated = [&] {
+    const ComputingRank rank{.machine = machine,
+                             .software = software,
+                             .precision = Precision::bf16,
+                             .tensor_collective = [](TensorCollective::Kind, double bytes) { return bytes / 100; }};
+    return unit_time(ffn, config::Recompute::full, rank).input_gradient.total() -
+           unit_time(ffn, config::Recompute::none, rank).input_gradient.total();
+  };
+  EXPECT_DOUBLE_EQ(repeated(), 5.68 + 3.04 + 5 + 0.9);
+  software.stops_recompute = true;
+  EXPECT_DOUBLE_EQ(repeated(), 5.68 + 0.6);
+}
+
+TEST(UnitTime, CopiesSequencesAndPassesOverMemoryAsTheProgramDoes) {
+  machine::Machine machine = small_machine();
+  machine.device.products[static_cast<size_t>(Precision::bf16)].passes = 25;
+  machine::Software software;
+  const auto seconds = [&](std::string_view name) {
+    return unit_time({.forward = {schedule::memory_pass(name, 200)}}, config::Recompute::none,
+                     {.machine = machine, .software = software, .precision = Precision::bf16})
+        .forward.total();
+  };
+  EXPECT_DOUBLE_EQ(seconds("norm"), 8);
+  software.passes_like_copies = true;
+  EXPECT_DOUBLE_EQ(seconds("norm"), 2);
+  EXPECT_DOUBLE_EQ(seconds("reorder"), 2);
+  software.copies_sequences = false;
+  EXPECT_DOUBLE_EQ(seconds("norm"), 2);
+  EXPECT_DOUBLE_EQ(seconds("reorder"), 0);
+  EXPECT_DOUBLE_EQ(seconds("concatenate"), 0);
+}
+
 TEST(UnitTime, RepeatsAShareOfTheProductsIfTheProgramDoes) {
   const machine::Machine machine = small_machine();
   machine::Software software;
