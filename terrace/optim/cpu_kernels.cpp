@@ -1,8 +1,9 @@
 // AdamW and sums of squares on the CPU, vectorized by the compiler for three generations of processors.
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <cmath>
+#include <mutex>
 
 #include "terrace/base/error.h"
 #include "terrace/base/vector_clones.h"
@@ -98,18 +99,23 @@ void run_in_place(void (*kernel)(const AdamWCoefficients&, const G*, float*, flo
   });
 }
 
+// The threads add to the first row in any order, since the order does not matter.
 template <typename G>
-at::Tensor sum_pieces(double (*kernel)(const G*, int64_t), const at::Tensor& gradient) {
-  const int64_t size = gradient.numel();
-  const int64_t pieces = (size + norm_piece - 1) / norm_piece;
-  at::Tensor sums = at::empty({pieces}, at::kDouble);
+void sum_pieces(double (*kernel)(const G*, int64_t), const at::Tensor& gradient, int64_t first, at::Tensor& rows) {
+  const int64_t size = gradient.numel(), before = norm_piece - first;
+  const int64_t pieces = (before + size + norm_piece - 1) / norm_piece;
   const G* g = gradient.const_data_ptr<G>();
-  double* out = sums.data_ptr<double>();
+  int64_t* const row = rows.data_ptr<int64_t>();
+  std::mutex mutex;
   at::parallel_for(0, pieces, 16, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      out[i] = kernel(g + i * norm_piece, std::min(norm_piece, size - i * norm_piece));
+    ExactSum sum = {};
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t from = std::max<int64_t>(0, i * norm_piece - before), to = (i + 1) * norm_piece - before;
+      add_exactly(kernel(g + from, std::min(to, size) - from), sum.data());
+    }
+    const std::lock_guard lock(mutex);
+    for (size_t i = 0; i < sum.size(); ++i) row[i] += sum[i];
   });
-  return sums;
 }
 
 }  // namespace
@@ -131,18 +137,17 @@ void adamw_step_cpu(const AdamWStep& step, const at::Tensor& gradient, at::Tenso
   TERRACE_CHECK(false, "gradients of type {} with weights of type {}", at::toString(from), at::toString(to));
 }
 
-at::Tensor squares_by_piece_cpu(const at::Tensor& gradient) {
+void add_squares_cpu(const at::Tensor& gradient, int64_t first, at::Tensor& rows) {
   switch (gradient.scalar_type()) {
     case at::kFloat:
-      return sum_pieces(squares_fp32, gradient);
+      return sum_pieces(squares_fp32, gradient, first, rows);
     case at::kBFloat16:
-      return sum_pieces(squares_bf16, gradient);
+      return sum_pieces(squares_bf16, gradient, first, rows);
     case at::kHalf:
-      return sum_pieces(squares_fp16, gradient);
+      return sum_pieces(squares_fp16, gradient, first, rows);
     default:
       TERRACE_CHECK(false, "gradients of {}", at::toString(gradient.scalar_type()));
   }
-  return {};
 }
 
 }  // namespace terrace::optim

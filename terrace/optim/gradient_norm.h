@@ -1,4 +1,5 @@
-// Computes the global gradient norm in fixed pieces, so that it does not depend on threads or data parallelism.
+// Computes the global gradient norm from fixed pieces whose sums are added exactly, so that it does not depend on
+// threads, data parallelism or pipeline stages.
 #pragma once
 
 #include <string>
@@ -14,11 +15,13 @@ struct GradientNorm {
   std::string first_bad;  // the first parameter, in order, whose gradient is not finite; "" if all are finite
 };
 
-// Each piece of norm_piece elements of the flat buffers is squared and summed by the rank of `everyone` that owns the
-// piece. Then all members gather all sums, 8 bytes for each piece, and add them in the order of the buffers. The
-// members of `everyone` are in the order of the elements that they own. The totals of the members of `model_parallel`,
-// which hold the whole model together, are added in order; the marks say which copy of an element counts. All members
-// of both groups call this function and get the same result.
+// Each piece of norm_piece elements of the flat buffers is squared and summed in fp64 by the rank of `everyone` that
+// owns the piece; where other ranks count some of its elements, each run of the others is. These sums are added without
+// a rounding error (exact_sum.h), over the pieces, the members of `everyone` and those of `model_parallel`, which hold
+// the whole model together, with one gather of 176 bytes a member in each group. The marks say which copy of an element
+// counts. The members of `everyone` are in the order of the elements that they own. All members of both groups call
+// this function and get the same result. Of bad parameters of several ranks the first in the order of the shards is
+// named.
 GradientNorm gradient_norm(const std::vector<Shard>& shards, comm::Comm& everyone, comm::Comm& model_parallel);
 
 // The factor that brings the norm of the gradients to at most `clip`; 1 where `clip` is 0 (off). Pascanu et al., "On

@@ -1,8 +1,14 @@
-// Computes the coefficients of a step, and chooses the implementation by device.
+// Computes the coefficients of a step, sums squares up, and chooses the implementation by device.
 #include "terrace/optim/kernels.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
 #include <cmath>
 
+#include "terrace/base/error.h"
 #include "terrace/profile/record.h"
 
 namespace terrace::optim {
@@ -27,10 +33,25 @@ void adamw_step(const AdamWStep& step, const at::Tensor& gradient, at::Tensor& m
   (master.is_cuda() ? adamw_step_cuda : adamw_step_cpu)(step, gradient, master, m, v, value);
 }
 
-at::Tensor squares_by_piece(const at::Tensor& gradient) {
+void Squares::add(const at::Tensor& gradient, int64_t first) {
   const profile::OperationRecord record("terrace::squares",
                                         [&] { return profile::OperationCost{.bytes = profile::bytes_of({gradient})}; });
-  return gradient.is_cuda() ? squares_by_piece_cuda(gradient) : squares_by_piece_cpu(gradient);
+  if (gradient.numel() == 0) return;
+  TERRACE_CHECK(first > 0 && first <= norm_piece, "a first piece of {} elements", first);
+  if (!rows_.defined()) rows_ = at::zeros({square_rows, exact_words}, gradient.options().dtype(at::kLong));
+  (gradient.is_cuda() ? add_squares_cuda : add_squares_cpu)(gradient, first, rows_);
+}
+
+ExactSum Squares::total() const {
+  ExactSum total = {};
+  if (!rows_.defined()) return total;
+  at::Tensor words = at::sum(rows_, {0});  // [exact_words]
+  if (words.is_cuda()) {
+    words = at::empty(words.sizes(), words.options().device(at::kCPU).pinned_memory(true)).copy_(words);
+  }
+  std::copy_n(words.const_data_ptr<int64_t>(), total.size(), total.begin());
+  carry(total);
+  return total;
 }
 
 }  // namespace terrace::optim

@@ -8,7 +8,7 @@ void adamw_step_cuda(const AdamWStep&, const at::Tensor&, at::Tensor&, at::Tenso
   throw UserError("this build has no CUDA kernels; build with the preset cuda, or set train.device = \"cpu\"");
 }
 
-at::Tensor squares_by_piece_cuda(const at::Tensor&) {
+void add_squares_cuda(const at::Tensor&, int64_t, at::Tensor&) {
   throw UserError("this build has no CUDA kernels; build with the preset cuda, or set train.device = \"cpu\"");
 }
 

@@ -2,25 +2,21 @@
 #include "terrace/parallel/first_gradients.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 
-#include <numeric>
 #include <utility>
-
-#include "terrace/optim/kernels.h"
 
 namespace terrace::parallel {
 
 void FirstGradients::begin_step(bool is_measured) {
   is_measured_ = is_measured;
-  squares_.clear();
+  squares_ = {};
   kept_.clear();
 }
 
 // Of the elements [begin, end) of a parameter's part on this rank, which are all that `gradient` [end - begin] holds.
 void FirstGradients::take_squares(const at::Tensor& gradient, const ParamMark& mark, int64_t begin, int64_t end) {
   for (const LocalRange& range : counted_ranges(mark, begin, end)) {
-    squares_.push_back(optim::squares_by_piece(gradient.narrow(0, range.begin - begin, range.end - range.begin)));
+    squares_.add(gradient.narrow(0, range.begin - begin, range.end - range.begin));
   }
 }
 
@@ -52,11 +48,7 @@ double FirstGradients::squares() {
     take_squares(shard.gradient, piece.parameter->mark, piece.begin, piece.end);
   }
   kept_.clear();
-  const std::vector<at::Tensor> all = std::exchange(squares_, {});
-  if (all.empty()) return 0;
-  const at::Tensor joined = at::cat(all).cpu();
-  const double* begin = joined.const_data_ptr<double>();
-  return std::accumulate(begin, begin + joined.numel(), 0.0);
+  return optim::value_of(std::exchange(squares_, {}).total());
 }
 
 }  // namespace terrace::parallel

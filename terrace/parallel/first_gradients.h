@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "terrace/models/model.h"
+#include "terrace/optim/kernels.h"
 #include "terrace/optim/shard.h"
 #include "terrace/parallel/stage.h"
 #include "terrace/parallel/tensor.h"
@@ -41,7 +42,7 @@ class FirstGradients {
   Stage& stage_;
   TensorParallel& tensor_;
   bool is_measured_ = false;
-  std::vector<at::Tensor> squares_;                    // [pieces] fp64, of consecutive elements
+  optim::Squares squares_;
   std::map<int64_t, std::vector<optim::Shard>> kept_;  // by segment, copies of shares
 };
 

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "terrace/ops/kernels.h"
@@ -128,12 +129,19 @@ TEST_F(LargeTensors, CrossEntropy) {
   EXPECT_EQ(logits[rows - 1][columns - 1].item<float>(), 1.0F / 4096);
 }
 
-// The loop of a thread passes over the elements in strides of the whole grid, so all blocks run, over a part.
-TEST_F(LargeTensors, SquaresByPiece) {
-  const at::Tensor gradient = untouched({rows * columns}, at::kHalf);
-  gradient.narrow(0, rows * columns - 1024, 1024).fill_(2);
-  const at::Tensor sums = optim::squares_by_piece_cuda(gradient);
-  EXPECT_EQ(sums[sums.numel() - 1].item<double>(), 4096);
+// A block passes over the elements in strides of the whole grid: with a whole number of strides, the last block ends at
+// the last element.
+TEST_F(LargeTensors, Squares) {
+  constexpr int64_t stride = optim::square_rows * 16 * optim::norm_piece,
+                    size = (int64_t{1} << 31) / stride * stride + stride;
+  const at::Tensor gradient = untouched({size}, at::kHalf);
+  gradient.narrow(0, size - 1024, 1024).fill_(2);
+  gpu_emulation::options().last_blocks = 1;
+  at::Tensor sums = at::zeros({optim::square_rows, optim::exact_words}, at::kLong);
+  optim::add_squares_cuda(gradient, optim::norm_piece, sums);
+  optim::ExactSum last = {};
+  std::copy_n(sums[optim::square_rows - 1].const_data_ptr<int64_t>(), last.size(), last.begin());
+  EXPECT_EQ(optim::value_of(last), 4096);
 }
 
 }  // namespace

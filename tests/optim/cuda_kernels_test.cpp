@@ -3,8 +3,10 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "terrace/optim/kernels.h"
@@ -63,15 +65,36 @@ TEST_F(CudaOptimizer, AdamWGivesTheCpusBits) {
   }
 }
 
+// Of one gradient after another; the first piece is whole, or the end of one.
 TEST_F(CudaOptimizer, SquaresGiveTheCpusBits) {
   for (const int64_t size : sizes) {
     for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-      const at::Tensor gradient = at::randn({size}).to(type), cpu = squares_by_piece_cpu(gradient);
-      in_several_orders([&] {
-        EXPECT_TRUE(squares_by_piece_cuda(gradient.to(device)).cpu().equal(cpu)) << size << " " << at::toString(type);
-      });
+      for (const int64_t first : {int64_t{1}, int64_t{700}, norm_piece}) {
+        const at::Tensor gradient = at::randn({size}).to(type), on_gpu = gradient.to(device);
+        at::Tensor cpu = at::zeros({square_rows, exact_words}, at::kLong);
+        add_squares_cpu(gradient, first, cpu);
+        add_squares_cpu(gradient, first, cpu);
+        in_several_orders([&] {
+          at::Tensor gpu = at::zeros({square_rows, exact_words}, at::TensorOptions(at::kLong).device(device));
+          add_squares_cuda(on_gpu, first, gpu);
+          add_squares_cuda(on_gpu, first, gpu);
+          EXPECT_TRUE(gpu.cpu().sum(0).equal(cpu.sum(0))) << size << " " << at::toString(type) << " " << first;
+        });
+      }
     }
   }
+}
+
+TEST_F(CudaOptimizer, SquaresOfMorePiecesThanTheGridTakesAtOnce) {
+  const int64_t size = square_rows * 16 * norm_piece + 5 * norm_piece + 3;
+  const at::Tensor gradient = at::zeros({size}, at::kBFloat16);
+  gradient.narrow(0, size - 4 * norm_piece, 4 * norm_piece).fill_(3);
+  at::Tensor rows = at::zeros({square_rows, exact_words}, at::TensorOptions(at::kLong).device(device));
+  add_squares_cuda(gradient.to(device), norm_piece, rows);
+  const at::Tensor words = rows.cpu().sum(0);
+  ExactSum sum = {};
+  std::copy_n(words.const_data_ptr<int64_t>(), sum.size(), sum.begin());
+  EXPECT_EQ(value_of(sum), 9.0 * 4 * norm_piece);
 }
 
 }  // namespace

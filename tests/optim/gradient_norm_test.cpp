@@ -2,14 +2,18 @@
 #include "terrace/optim/gradient_norm.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <deque>
 #include <limits>
 
 #include "terrace/comm/threads/threads.h"
+#include "terrace/mesh/group.h"
 #include "terrace/optim/kernels.h"
 #include "terrace/optim/loss_scale.h"
 
@@ -38,7 +42,75 @@ TEST(GradientNorm, ExactOnIntegers) {
   EXPECT_EQ(norm_of({&a, &b}).norm, std::sqrt(116.0));
   nn::Parameter c = parameter_with("c", at::ones({norm_piece + 1}));
   EXPECT_EQ(norm_of({&c}).norm, std::sqrt(static_cast<double>(norm_piece + 1)));
-  EXPECT_EQ(squares_by_piece(c.gradient).numel(), 2);
+}
+
+// Numbers of many sizes, so that sums in other orders would be rounded otherwise.
+std::vector<at::Tensor> many_gradients() {
+  std::vector<at::Tensor> all;
+  for (const int64_t size : {1, 1023, 1024, 3000, 7, 2048, 5000}) {
+    at::Tensor gradient = at::arange(size, at::kFloat).add_(1).reciprocal_();
+    all.push_back(gradient.mul_(std::pow(10.0, static_cast<double>(all.size() % 3) * 2)));
+  }
+  return all;
+}
+
+// Rank r of `ranks` has every parameter whose number is r modulo the ranks, among data-parallel or model-parallel
+// ranks.
+double norm_of_divided(int64_t ranks, bool model_parallel) {
+  double norm = 0;
+  comm::run_threads(ranks, {.timeout_seconds = 60}, [&](comm::World& world) {
+    const auto all = world.connect(mesh::all_ranks("all", ranks));
+    const auto own = world.connect({.name = "own", .ranks = {world.rank()}});
+    const std::vector<at::Tensor> gradients = many_gradients();
+    std::deque<nn::Parameter> parameters;
+    std::vector<nn::Parameter*> pointers;
+    for (size_t i = static_cast<size_t>(world.rank()); i < gradients.size(); i += static_cast<size_t>(ranks)) {
+      parameters.push_back(parameter_with("p" + std::to_string(i), gradients[i]));
+      parameters.back().value = gradients[i];
+      parameters.back().mark = ParamMark::replicated(gradients[i].sizes().vec());
+      pointers.push_back(&parameters.back());
+    }
+    comm::Comm &everyone = model_parallel ? *own : *all, &model = model_parallel ? *all : *own;
+    const double found = gradient_norm(whole_parameters(pointers), everyone, model).norm;
+    if (world.rank() == 0) norm = found;
+  });
+  return norm;
+}
+
+TEST(GradientNorm, SameBitsHoweverPiecesAreDivided) {
+  const double one = norm_of_divided(1, false);
+  for (const int64_t ranks : {2, 3, 4, 7}) {
+    EXPECT_EQ(norm_of_divided(ranks, false), one) << ranks;
+    EXPECT_EQ(norm_of_divided(ranks, true), one) << ranks;
+  }
+}
+
+// A shard of three parameters with padding between, of which the second is a copy that another rank counts. Squares of
+// 1 to 4: all places of the ranges within pieces.
+TEST(GradientNorm, LeavesOutUncountedPartsOfAShard) {
+  for (const int64_t copied : {1, 300, 1024, 2500}) {
+    nn::Parameter first = parameter_with("first", {}), copy = parameter_with("copy", {}),
+                  last = parameter_with("last", {});
+    first.mark = ParamMark::replicated({700});
+    copy.mark = ParamMark::replicated({copied});
+    copy.mark.counted = false;
+    last.mark = ParamMark::replicated({900});
+    Shard shard;
+    const int64_t copy_at = 704, last_at = copy_at + copied + 4, size = 2 * norm_piece + last_at;
+    shard.gradient = at::zeros({size});
+    shard.gradient.narrow(0, 0, 700).fill_(2);
+    shard.gradient.narrow(0, copy_at, copied).fill_(3);
+    shard.gradient.narrow(0, last_at, 900).fill_(4);
+    shard.own_end = size;
+    shard.pieces = {{&first, 0, 700, 0}, {&copy, 0, copied, copy_at}, {&last, 0, 900, last_at}};
+    const auto world = comm::make_solo_world();
+    const auto group = world->connect({.name = "data", .ranks = {0}});
+    EXPECT_EQ(gradient_norm({shard}, *group, *group).norm, std::sqrt(700 * 4.0 + 900 * 16.0)) << copied;
+    shard.gradient[copy_at].fill_(std::nan(""));
+    EXPECT_TRUE(std::isfinite(gradient_norm({shard}, *group, *group).norm)) << copied;
+    shard.gradient[last_at].fill_(std::nan(""));
+    EXPECT_EQ(gradient_norm({shard}, *group, *group).first_bad, "last") << copied;
+  }
 }
 
 TEST(GradientNorm, SameBitsOnAnyThreads) {

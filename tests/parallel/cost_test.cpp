@@ -105,7 +105,7 @@ struct Formula {
     if (o > w) {
       add_hops("update", all, n / w, w, o, weights_of(update_type));
     }
-    if (d > 1) add("data", 1, n / 1024 * 8 * (d - 1) / d);
+    if (d > 1) add("data", 1, optim::exact_words * 8 * (d - 1));
     return counts;
   }
 

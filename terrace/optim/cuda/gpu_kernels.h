@@ -17,7 +17,7 @@ struct AdamWArrays {
 void launch_adamw(const AdamWCoefficients& c, GpuArray gradient, const AdamWArrays& state, GpuArray value, int64_t n,
                   void* stream);
 
-// sums[i]: the sum of squares of elements i * norm_piece to (i + 1) * norm_piece of the n elements.
-void launch_squares_by_piece(GpuArray gradient, double* sums, int64_t n, void* stream);
+// Adds the sums of squares of the pieces of n elements, the first of which has `first`, to num_rows exact sums.
+void launch_add_squares(GpuArray gradient, int64_t first, int64_t n, int64_t* rows, int64_t num_rows, void* stream);
 
 }  // namespace terrace::optim

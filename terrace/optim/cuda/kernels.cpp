@@ -1,8 +1,6 @@
 // The kernels of an optimizer step on tensors of a CUDA device.
 #include "terrace/optim/kernels.h"
 
-#include <ATen/ops/empty.h>
-
 #include "terrace/base/error.h"
 #include "terrace/ops/cuda/array.h"
 #include "terrace/ops/cuda/torch_stream.h"
@@ -25,12 +23,9 @@ void adamw_step_cuda(const AdamWStep& step, const at::Tensor& gradient, at::Tens
                gradient.numel(), ops::cuda::TorchStream(gradient.device()).get());
 }
 
-at::Tensor squares_by_piece_cuda(const at::Tensor& gradient) {
-  const at::Tensor sums =
-      at::empty({(gradient.numel() + norm_piece - 1) / norm_piece}, gradient.options().dtype(at::kDouble));
-  launch_squares_by_piece(narrow_array(gradient, "gradients"), sums.data_ptr<double>(), gradient.numel(),
-                          ops::cuda::TorchStream(gradient.device()).get());
-  return sums;
+void add_squares_cuda(const at::Tensor& gradient, int64_t first, at::Tensor& rows) {
+  launch_add_squares(narrow_array(gradient, "gradients"), first, gradient.numel(), rows.data_ptr<int64_t>(),
+                     rows.size(0), ops::cuda::TorchStream(gradient.device()).get());
 }
 
 }  // namespace terrace::optim

@@ -6,6 +6,7 @@
 #include "gpu_launch.cuh"
 #include "terrace/base/gpu/gpu_float.cuh"
 #include "terrace/optim/cuda/gpu_kernels.h"
+#include "terrace/optim/exact_sum.h"
 
 namespace terrace::optim {
 namespace {
@@ -50,25 +51,38 @@ __global__ void adamw(AdamWCoefficients c, const G* gradient, float* masters, fl
   }
 }
 
-// Sixteen threads a piece, with interleaved partial sums, so that the order of the additions is that of the CPU.
+// Sixteen threads a piece, with interleaved partial sums, so that the order of the additions is that of the CPU. Each
+// sixteen threads have an exact sum, and the block adds theirs to its own row.
 template <typename G>
-__global__ void squares(const G* gradient, double* sums, int64_t n) {
+__global__ void squares(const G* gradient, int64_t first, int64_t n, int64_t* rows) {
   const int64_t own = threadIdx.x / squares_lanes, lane = threadIdx.x % squares_lanes;
-  const int64_t piece = int64_t{blockIdx.x} * squares_pieces + own, begin = piece * norm_piece;
-  const int64_t size = min(norm_piece, n - begin);
+  const int64_t before = norm_piece - first, pieces = (before + n + norm_piece - 1) / norm_piece;
   __shared__ double partial[squares_pieces][squares_lanes];
-  double sum = 0;
+  __shared__ int64_t sums[squares_pieces][exact_words];
+  for (int64_t word = lane; word < exact_words; word += squares_lanes) sums[own][word] = 0;
+  for (int64_t of_block = int64_t{blockIdx.x} * squares_pieces; of_block < pieces;
+       of_block += int64_t{gridDim.x} * squares_pieces) {
+    const int64_t from = max(int64_t{0}, (of_block + own) * norm_piece - before);
+    const int64_t to = min(n, (of_block + own + 1) * norm_piece - before);
+    double sum = 0;
 #pragma unroll 8
-  for (int64_t i = lane; i < size; i += squares_lanes) {
-    const double x = widen(gradient[begin + i]);
-    sum += x * x;
+    for (int64_t i = from + lane; i < to; i += squares_lanes) {
+      const double x = widen(gradient[i]);
+      sum += x * x;
+    }
+    partial[own][lane] = sum;
+    __syncthreads();
+    if (lane == 0) {
+      double total = 0;
+      for (double value : partial[own]) total += value;
+      add_exactly(total, sums[own]);
+    }
+    __syncthreads();
   }
-  partial[own][lane] = sum;
-  __syncthreads();
-  if (lane != 0 || size <= 0) return;
-  double total = 0;
-  for (double value : partial[own]) total += value;
-  sums[piece] = total;
+  if (threadIdx.x >= exact_words) return;
+  int64_t total = 0;
+  for (const auto& sum : sums) total += sum[threadIdx.x];
+  rows[int64_t{blockIdx.x} * exact_words + threadIdx.x] += total;
 }
 
 }  // namespace
@@ -94,13 +108,13 @@ void launch_adamw(const AdamWCoefficients& c, GpuArray gradient, const AdamWArra
   });
 }
 
-void launch_squares_by_piece(GpuArray gradient, double* sums, int64_t n, void* stream) {
+void launch_add_squares(GpuArray gradient, int64_t first, int64_t n, int64_t* rows, int64_t num_rows, void* stream) {
   if (n == 0) return;
   constexpr int64_t of_block = squares_pieces * norm_piece;
-  const auto blocks = static_cast<unsigned>((n + of_block - 1) / of_block);
+  const auto blocks = static_cast<unsigned>(std::min((norm_piece - first + n + of_block - 1) / of_block, num_rows));
   for_narrow_type(gradient.type, [&]<typename G>(G) {
     launch_kernel(squares<G>, blocks, squares_pieces * squares_lanes, stream, static_cast<const G*>(gradient.data),
-                  sums, n);
+                  first, n, rows);
   });
 }
 

@@ -19,7 +19,11 @@ namespace {
 
 // Uses a single thread on the CPU, since the thread that writes must not take cores from training.
 bool all_finite(const at::Tensor& tensor) {
-  if (!tensor.is_cpu()) return std::isfinite(optim::squares_by_piece(tensor).sum().item<double>());
+  if (!tensor.is_cpu()) {
+    optim::Squares squares;
+    squares.add(tensor.flatten());
+    return optim::is_finite(squares.total());
+  }
   constexpr uint32_t exponent = 0x7F800000;
   const float* values = tensor.const_data_ptr<float>();
   bool finite = true;
