@@ -21,7 +21,7 @@ void copy_and_wait(int, void*, const void*, size_t) { TERRACE_CHECK(false, "{}",
 
 std::string gpu_bus_address(int) { TERRACE_CHECK(false, "{}", none); }
 
-void connect_nccl_early() {}
+void prepare_for_ranks() {}
 
 NcclIds make_nccl_ids(size_t) { TERRACE_CHECK(false, "{}", none); }
 

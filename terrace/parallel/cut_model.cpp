@@ -47,12 +47,20 @@ void CutModel::check_whole(models::Model& model) {
 // Caches the list, since long pipelines have long lists and most steps have the same number of micro-batches.
 const schedule::StepInstructions& CutModel::training_step(int64_t micro_batches) {
   if (micro_batches != micro_batches_) {
-    const auto lists = schedule::instructions(schedule::pipeline_of(layout_, micro_batches));
-    const auto own = static_cast<size_t>(stage.number());
-    training_step_ = schedule::training_step(lists.at(own), micro_batches, stage.own(), movements_);
+    training_step_ = make_training_step(micro_batches, schedule::Posting::early);
     micro_batches_ = micro_batches;
   }
   return training_step_;
+}
+
+schedule::StepInstructions CutModel::careful_training_step(int64_t micro_batches) const {
+  return make_training_step(micro_batches, schedule::Posting::careful);
+}
+
+schedule::StepInstructions CutModel::make_training_step(int64_t micro_batches, schedule::Posting posting) const {
+  const auto lists = schedule::instructions(schedule::pipeline_of(layout_, micro_batches), posting);
+  const auto own = static_cast<size_t>(stage.number());
+  return schedule::training_step(lists.at(own), micro_batches, stage.own(), movements_);
 }
 
 void CutModel::sum_shared_gradients() {

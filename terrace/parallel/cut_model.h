@@ -17,6 +17,7 @@
 #include "terrace/parallel/stage.h"
 #include "terrace/parallel/tensor.h"
 #include "terrace/schedule/pipeline.h"
+#include "terrace/schedule/posting.h"
 #include "terrace/schedule/step.h"
 
 namespace terrace::parallel {
@@ -31,6 +32,8 @@ class CutModel {
 
   // The instructions of this rank for a step with `micro_batches` micro-batches; valid until the next call.
   const schedule::StepInstructions& training_step(int64_t micro_batches);
+  // The same with Posting::careful, in new memory.
+  schedule::StepInstructions careful_training_step(int64_t micro_batches) const;
   // The instructions of this rank for the loss of one micro-batch without gradients.
   const schedule::StepInstructions& evaluation() const { return evaluation_; }
   // The number of ranks among which hidden states are divided along the sequence.
@@ -53,6 +56,7 @@ class CutModel {
 
  private:
   void check_whole(models::Model& model);
+  schedule::StepInstructions make_training_step(int64_t micro_batches, schedule::Posting posting) const;
 
   config::LayoutConfig layout_;
   schedule::Movements movements_;

@@ -27,18 +27,20 @@ void StageTransfers::send(const models::Tensors& tensors, int64_t stage, const c
   }
 }
 
-Incoming StageTransfers::receive(const std::vector<models::TensorShape>& shapes, const at::Device& device,
-                                 int64_t stage, const comm::Label& label) {
+Incoming StageTransfers::expect(const std::vector<models::TensorShape>& shapes, const at::Device& device) {
   models::Tensors tensors;
-  std::vector<comm::Work> works;
   for (const models::TensorShape& shape : shapes) {
-    const at::Tensor tensor = at::empty(shape.sizes, at::TensorOptions().device(device).dtype(shape.type));
-    tensors.push_back(tensor);
-    if (tensor.numel() == 0) continue;
-    works.push_back(group_.receive(tensor.mutable_data_ptr(), tensor.numel(), comm_type(tensor.scalar_type()), stage,
-                                   label, std::make_shared<const at::Tensor>(tensor)));
+    tensors.push_back(at::empty(shape.sizes, at::TensorOptions().device(device).dtype(shape.type)));
   }
-  return {std::move(tensors), std::move(works)};
+  return Incoming(std::move(tensors));
+}
+
+void StageTransfers::post(Incoming& incoming, int64_t stage, const comm::Label& label) {
+  for (const at::Tensor& tensor : incoming.tensors_) {
+    if (tensor.numel() == 0) continue;
+    incoming.works_.push_back(group_.receive(tensor.mutable_data_ptr(), tensor.numel(), comm_type(tensor.scalar_type()),
+                                             stage, label, std::make_shared<const at::Tensor>(tensor)));
+  }
 }
 
 void StageTransfers::advance() {

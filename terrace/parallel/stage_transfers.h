@@ -12,18 +12,19 @@
 
 namespace terrace::parallel {
 
-// Tensors whose receives are posted.
+// Tensors from another stage, whose receives are posted before they are taken.
 class Incoming {
  public:
   Incoming() = default;
-  Incoming(models::Tensors tensors, std::vector<comm::Work> works)
-      : tensors_(std::move(tensors)), works_(std::move(works)) {}
+  explicit Incoming(models::Tensors tensors) : tensors_(std::move(tensors)) {}
 
   bool expected() const { return !tensors_.empty(); }
   // Waits for the tensors and returns them; afterwards nothing is expected.
   models::Tensors take();
 
  private:
+  friend class StageTransfers;
+
   models::Tensors tensors_;  // before works_: they outlive them
   std::vector<comm::Work> works_;
 };
@@ -36,8 +37,10 @@ class StageTransfers {
   // Returns at once and keeps the tensors until their sends are complete. Each tensor is one message; empty tensors are
   // skipped.
   void send(const models::Tensors& tensors, int64_t stage, const comm::Label& label);
-  Incoming receive(const std::vector<models::TensorShape>& shapes, const at::Device& device, int64_t stage,
-                   const comm::Label& label);
+  // Takes memory for tensors of another stage.
+  static Incoming expect(const std::vector<models::TensorShape>& shapes, const at::Device& device);
+  // Posts the receives of expected tensors, once, and returns at once.
+  void post(Incoming& incoming, int64_t stage, const comm::Label& label);
   // Frees the tensors whose sends are complete.
   void advance();
   // Waits until all sends are complete.

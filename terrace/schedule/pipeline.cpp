@@ -51,11 +51,11 @@ Placement placement(const Pipeline& pipeline) {
   return {pipeline.stages, pipeline.chunks, vee ? Placement::Shape::vee : Placement::Shape::loops};
 }
 
-std::vector<Instructions> instructions(const Pipeline& pipeline) {
+std::vector<Instructions> instructions(const Pipeline& pipeline, Posting posting) {
   const Placement placed = placement(pipeline);
   std::vector<Instructions> computations;
   for (int64_t stage = 0; stage < pipeline.stages; ++stage) computations.push_back(compute_order(pipeline, stage));
-  return with_transfers(computations, placed);
+  return with_transfers(computations, placed, posting);
 }
 
 Live live_bound(const Pipeline& pipeline, int64_t stage) {

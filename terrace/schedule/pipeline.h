@@ -15,6 +15,7 @@
 #include "terrace/schedule/instruction.h"
 #include "terrace/schedule/live.h"
 #include "terrace/schedule/placement.h"
+#include "terrace/schedule/posting.h"
 
 namespace terrace::schedule {
 
@@ -37,8 +38,9 @@ std::string refusal(const Pipeline& pipeline);
 Placement placement(const Pipeline& pipeline);
 
 // The list of each stage. In every chunk, forwards, input gradients and weight gradients come in ascending order of
-// the micro-batches, so that sums over micro-batches have the same bits in every schedule.
-std::vector<Instructions> instructions(const Pipeline& pipeline);
+// the micro-batches, so that sums over micro-batches have the same bits in every schedule. Lists of the two postings
+// differ in the places of their receives alone.
+std::vector<Instructions> instructions(const Pipeline& pipeline, Posting posting = Posting::early);
 
 // What the stage holds at once at most; the lists of instructions() stay within this bound.
 Live live_bound(const Pipeline& pipeline, int64_t stage);

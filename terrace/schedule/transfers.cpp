@@ -66,6 +66,18 @@ std::vector<double> computation_ends(const Instructions& list, const std::vector
   return ends;
 }
 
+// Moves each post to the first computation that follows the making of the tensor in the order of Posting::careful.
+void post_carefully(std::vector<Post>& posts, const std::vector<double>& ends, int64_t stage) {
+  std::stable_sort(posts.begin(), posts.end(), [](const Post& a, const Post& b) { return a.made < b.made; });
+  for (Post& post : posts) {
+    const bool ties_follow = stage > post.receive.peer;
+    const auto next = ties_follow ? std::lower_bound(ends.begin(), ends.end(), post.made)
+                                  : std::upper_bound(ends.begin(), ends.end(), post.made);
+    post.before = static_cast<size_t>(next - ends.begin());
+  }
+  std::stable_sort(posts.begin(), posts.end(), [](const Post& a, const Post& b) { return a.before < b.before; });
+}
+
 // Moves the posts to earlier computations and sorts them by place; receives from one stage are in the order of its
 // sends.
 void post_early(std::vector<Post>& posts, const std::vector<double>& ends) {
@@ -85,7 +97,8 @@ void post_early(std::vector<Post>& posts, const std::vector<double>& ends) {
 
 }  // namespace
 
-std::vector<Instructions> with_transfers(const std::vector<Instructions>& computations, const Placement& placement) {
+std::vector<Instructions> with_transfers(const std::vector<Instructions>& computations, const Placement& placement,
+                                         Posting posting) {
   const size_t stages = computations.size();
   std::vector<std::vector<Post>> posts;
   std::vector<Instructions> lists;
@@ -107,7 +120,12 @@ std::vector<Instructions> with_transfers(const std::vector<Instructions>& comput
   }
   for (size_t i = 0; i < stages; ++i) {
     for (Post& post : posts[i]) post.made = made_at.at(number(post.receive, i));
-    post_early(posts[i], computation_ends(lists[i], times.intervals[i]));
+    const std::vector<double> ends = computation_ends(lists[i], times.intervals[i]);
+    if (posting == Posting::careful) {
+      post_carefully(posts[i], ends, static_cast<int64_t>(i));
+    } else {
+      post_early(posts[i], ends);
+    }
     lists[i] = assemble(computations[i], posts[i], placement, static_cast<int64_t>(i));
   }
   return lists;

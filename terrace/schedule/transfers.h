@@ -5,17 +5,17 @@
 
 #include "terrace/schedule/instruction.h"
 #include "terrace/schedule/placement.h"
+#include "terrace/schedule/posting.h"
 
 namespace terrace::schedule {
 
-// Each send directly follows the computation that makes its tensor; the optimizer step comes last. Each receive is
-// posted at least one computation before the one that takes its tensor, and before the computation that runs when the
-// tensor is made, if forwards, input gradients and weight gradients each take one unit of time.
+// Each send directly follows the computation that makes its tensor; the optimizer step comes last.
 //
 // With this order the lists cannot deadlock, even if each send waits for its receive. Proof: order all computations by
 // their end times in these units. A send after a computation that ends at time t waits for a receive. In the list of
 // the receiving stage, all computations before this receive end before t, so neither they nor their sends wait for the
 // send.
-std::vector<Instructions> with_transfers(const std::vector<Instructions>& computations, const Placement& placement);
+std::vector<Instructions> with_transfers(const std::vector<Instructions>& computations, const Placement& placement,
+                                         Posting posting = Posting::early);
 
 }  // namespace terrace::schedule

@@ -111,6 +111,7 @@ class Execution {
  protected:
   virtual void start(const Instruction& transfer, size_t stage) = 0;
   virtual bool can_return(const Instruction& /*send*/, size_t /*stage*/) const { return true; }
+  virtual bool can_compute(size_t /*stage*/) const { return true; }
   Message message_of(const Instruction& transfer, size_t stage) const {
     return *carried(transfer, placement_, static_cast<int64_t>(stage));
   }
@@ -123,6 +124,7 @@ class Execution {
     const Instruction& instruction = lists_[stage][next_[stage]];
     if (is_send(instruction.kind)) return can_return(instruction, stage);
     if (!is_computation(instruction.kind)) return true;
+    if (!can_compute(stage)) return false;
     const auto message = between_stages(taken(instruction, placement_, static_cast<int64_t>(stage)), placement_);
     return !message || arrived_.contains(*message);
   }
@@ -158,6 +160,30 @@ class RendezvousExecution final : public BufferedExecution {
   }
 
   MessageSet posted_;
+};
+
+// A stage waits before each computation until all transfers that it has begun have moved, each when both of its ends
+// have begun it.
+class DrainingExecution final : public Execution {
+ public:
+  DrainingExecution(const std::vector<Instructions>& lists, const Placement& placement, int64_t micro_batches)
+      : Execution(lists, placement, micro_batches), begun_(placement, micro_batches), waiting_(lists.size(), 0) {}
+
+ private:
+  void start(const Instruction& transfer, size_t stage) override {
+    const Message message = message_of(transfer, stage);
+    if (begun_.contains(message)) {
+      arrived_.insert(message);
+      --waiting_[static_cast<size_t>(transfer.peer)];
+    } else {
+      begun_.insert(message);
+      ++waiting_[stage];
+    }
+  }
+  bool can_compute(size_t stage) const override { return waiting_[stage] == 0; }
+
+  MessageSet begun_;
+  std::vector<int64_t> waiting_;  // by stage: its transfers whose other end has not begun them
 };
 
 // No stage waits in a send or receive. The transfers of a queue of a stage move one after another, each when the other
@@ -223,6 +249,11 @@ std::string validate(const std::vector<Instructions>& lists, const Placement& pl
     if (!problem.empty()) return problem;
   }
   return "";
+}
+
+std::string find_deadlock_of_drains(const std::vector<Instructions>& lists, const Placement& placement,
+                                    int64_t micro_batches) {
+  return DrainingExecution(lists, placement, micro_batches).run("and receives are waited for before every computation");
 }
 
 std::string find_deadlock(const std::vector<Instructions>& lists, const Placement& placement, int64_t micro_batches,

@@ -32,6 +32,11 @@ std::string validate(const std::vector<Instructions>& lists, const Placement& pl
 // one after another, each when it is the next one of its queue at the other stage too.
 using QueueOf = std::function<int64_t(int64_t stage, const Instruction& transfer)>;
 
+// The computations before which stages wait for ever if each stage waits before each computation until all transfers
+// that it has begun have moved; "" if there are none. Only lists with Posting::careful have none.
+std::string find_deadlock_of_drains(const std::vector<Instructions>& lists, const Placement& placement,
+                                    int64_t micro_batches);
+
 // The instructions at which stages wait for ever; "" if there are none. The lists must be valid otherwise.
 std::string find_deadlock(const std::vector<Instructions>& lists, const Placement& placement, int64_t micro_batches,
                           const QueueOf& queue_of);

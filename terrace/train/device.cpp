@@ -60,6 +60,13 @@ int64_t available_bytes(const at::Device& gpu) {
   return static_cast<int64_t>(c10::getDeviceAllocator(gpu.type())->getMemoryInfo(gpu.index()).first);
 }
 
+int64_t memory_calls(const at::Device& device) {
+  if (!device.is_cuda()) return 0;
+  const c10::CachingDeviceAllocator::DeviceStats stats =
+      c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+  return stats.num_device_alloc + stats.num_device_free;
+}
+
 int64_t peak_bytes(const at::Device& device) {
   if (!device.is_cuda()) return observe::peak_resident_bytes();
   constexpr auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);

@@ -30,6 +30,9 @@ at::Device take_device(const std::string& name, comm::World& world);
 
 // The bytes that the GPU has left.
 int64_t available_bytes(const at::Device& gpu);
+// How often the process has taken memory from the GPU or returned it, which may wait for all work of the GPU; 0 for a
+// CPU.
+int64_t memory_calls(const at::Device& device);
 // The largest number of bytes that this process has held so far: on a GPU its allocator's, on a CPU the resident ones.
 int64_t peak_bytes(const at::Device& device);
 

@@ -9,9 +9,11 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/comm/nccl/nccl.h"
 #include "terrace/ops/recompute.h"
 #include "terrace/ops/weight.h"
 #include "terrace/profile/record.h"
+#include "terrace/train/device.h"
 
 namespace terrace::train {
 
@@ -44,6 +46,10 @@ struct Executor::Step {
   std::vector<models::Tensors> losses = {};  // of each micro-batch
   models::Outputs* outputs = nullptr;        // computed in place of the loss
   bool updates = false;
+  // The step's list with its receives where they are posted, and how much of it is done. Where it is empty, they are
+  // posted where the list that is executed has them.
+  schedule::StepInstructions careful = {};
+  size_t careful_done = 0;
 
   MicroBatchState& state_of(int64_t micro_batch, int64_t chunk) {
     return states[static_cast<size_t>(micro_batch * chunks + chunk)];
@@ -252,17 +258,36 @@ void Executor::send(Step& step, const StepInstruction& instruction) {
 void Executor::receive(Step& step, const StepInstruction& instruction) {
   const bool activation = instruction.kind == Kind::receive_activation;
   const schedule::NumberRange& segments = stage_.segments(instruction.chunk);
-  MicroBatchState& state = step.state_of(instruction);
   std::vector<models::TensorShape> shapes =
       output_shapes((activation ? segments.begin : segments.end) - 1, step.batch(instruction.micro_batch));
   if (!activation) std::erase_if(shapes, [](const auto& shape) { return !at::isFloatingType(shape.type); });
-  (activation ? state.activation : state.output_gradient) =
-      transfers_.receive(shapes, model_.device(), instruction.peer,
-                         label_of(instruction, activation ? "activation" : "gradient", step.pass.training));
+  MicroBatchState& state = step.state_of(instruction);
+  (activation ? state.activation : state.output_gradient) = parallel::StageTransfers::expect(shapes, model_.device());
+  if (step.careful.empty()) post(step, instruction);
+}
+
+void Executor::post(Step& step, const StepInstruction& receive) {
+  const bool activation = receive.kind == Kind::receive_activation;
+  MicroBatchState& state = step.state_of(receive);
+  transfers_.post(activation ? state.activation : state.output_gradient, receive.peer,
+                  label_of(receive, activation ? "activation" : "gradient", step.pass.training));
+}
+
+// Posts the receives that the careful list has before an instruction that is no receive.
+void Executor::post_what_comes_before(Step& step, const StepInstruction& instruction) {
+  while (schedule::is_receive(step.careful.at(step.careful_done).kind)) post(step, step.careful[step.careful_done++]);
+  TERRACE_CHECK(step.careful[step.careful_done] == instruction, "{} in place of {}",
+                to_string(step.careful[step.careful_done]), to_string(instruction));
+  ++step.careful_done;
+}
+
+bool Executor::posts_carefully(int64_t micro_batches) const {
+  return comm::made_with_nccl() && stage_.placement().stages > 1 && settled_micro_batches_ != micro_batches;
 }
 
 void Executor::execute(Step& step, const StepInstruction& instruction) {
   transfers_.advance();
+  if (!step.careful.empty() && !schedule::is_receive(instruction.kind)) post_what_comes_before(step, instruction);
   switch (instruction.kind) {
     case Kind::forward:
       return forward(step, instruction);
@@ -311,7 +336,8 @@ void Executor::execute(Step& step, const StepInstruction& instruction) {
 }
 
 void Executor::run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, const StepEnd& end) {
-  const schedule::StepInstructions& list = cut_.training_step(static_cast<int64_t>(micro_batches.size()));
+  const auto num_micro_batches = static_cast<int64_t>(micro_batches.size());
+  const schedule::StepInstructions& list = cut_.training_step(num_micro_batches);
   const int64_t chunks = stage_.placement().chunks;
   Step step{.micro_batches = micro_batches,
             .pass = pass,
@@ -323,6 +349,8 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
   for (const StepInstruction& instruction : list) {
     if (instruction.kind == Kind::weight_gradient) step.state_of(instruction).split = true;
   }
+  if (posts_carefully(num_micro_batches)) step.careful = cut_.careful_training_step(num_micro_batches);
+  const int64_t calls = memory_calls(model_.device());
   sharded_.begin_step(pass.seed, pass.step);
   if (recorder_ != nullptr) recorder_->begin_step();
   for (const StepInstruction& instruction : list) {
@@ -330,6 +358,7 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
     execute(step, instruction);
     if (recorder_ != nullptr) recorder_->end();
   }
+  settled_micro_batches_ = memory_calls(model_.device()) == calls ? num_micro_batches : 0;
 }
 
 void Executor::evaluate(Step& step) {

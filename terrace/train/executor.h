@@ -33,7 +33,10 @@ class Executor {
   // Records the steps from here on; null: none. The recorder outlives those steps.
   void record(StepRecorder* recorder) { recorder_ = recorder; }
 
-  // One training step with these micro-batches.
+  // One training step with these micro-batches. What waits for all work of a GPU, such as the first use of a kernel and
+  // memory that is returned to it, must not wait for a message that another stage sends only after one of this stage's.
+  // So on GPUs the receives of a step are posted carefully (schedule::Posting) until a step of as many micro-batches
+  // has taken no memory from the GPU.
   void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, const StepEnd& end);
 
   // The sums of the losses of one micro-batch, without counts and gradients; no_sums() if another stage computes them.
@@ -58,6 +61,9 @@ class Executor {
   void pass_gradient_to_previous_chunk(Step& step, const schedule::StepInstruction& instruction);
   void send(Step& step, const schedule::StepInstruction& instruction);
   void receive(Step& step, const schedule::StepInstruction& instruction);
+  void post(Step& step, const schedule::StepInstruction& receive);
+  void post_what_comes_before(Step& step, const schedule::StepInstruction& instruction);
+  bool posts_carefully(int64_t micro_batches) const;
   models::Tensors taken(parallel::Incoming& incoming);
   models::Tensors input_of(Step& step, const schedule::StepInstruction& instruction);
   std::vector<models::TensorShape> output_shapes(int64_t segment, const models::Batch& batch) const;
@@ -69,6 +75,7 @@ class Executor {
   config::Recompute recompute_;
   parallel::StageTransfers transfers_;
   StepRecorder* recorder_ = nullptr;
+  int64_t settled_micro_batches_ = 0;  // of the last step if it took no memory from the device, else 0
 };
 
 }  // namespace terrace::train

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "terrace/schedule/message.h"
@@ -29,6 +30,52 @@ TEST(Schedules, ValidForAllStagesMicroBatchesAndChunks) {
   }
   // Four schedules have one number of chunks, interleaved has four.
   EXPECT_EQ(count, most_stages * most_micro_batches * (4 + 4));
+}
+
+Instructions without_receives(Instructions list) {
+  std::erase_if(list, [](const Instruction& one) { return is_receive(one.kind); });
+  return list;
+}
+
+// Where the receive of each micro-batch and chunk stands among the instructions that are no receives.
+std::map<std::string, size_t> places_of_receives(const Instructions& list) {
+  std::map<std::string, size_t> places;
+  size_t others = 0;
+  for (const Instruction& one : list) {
+    if (is_receive(one.kind)) {
+      places[to_string(one)] = others;
+    } else {
+      ++others;
+    }
+  }
+  return places;
+}
+
+// With careful posts a stage may wait at any computation until all of its transfers have moved, and the lists are valid
+// too. Early posts, of which this is not true, come no later.
+TEST(Schedules, CarefulPostsAllowAWaitForAllTransfersAtAnyComputation) {
+  for (const Pipeline& pipeline : all_pipelines(most_stages / 2, most_micro_batches / 2)) {
+    SCOPED_TRACE(text(pipeline));
+    const Placement placed = placement(pipeline);
+    const auto early = instructions(pipeline), careful = instructions(pipeline, Posting::careful);
+    ASSERT_EQ(validate(careful, placed, pipeline.micro_batches, live_bounds(pipeline)), "");
+    ASSERT_EQ(find_deadlock_of_drains(careful, placed, pipeline.micro_batches), "");
+    for (size_t stage = 0; stage < early.size(); ++stage) {
+      ASSERT_EQ(without_receives(early[stage]), without_receives(careful[stage]));
+      const auto careful_places = places_of_receives(careful[stage]);
+      for (const auto& [receive, place] : places_of_receives(early[stage])) {
+        ASSERT_LE(place, careful_places.at(receive)) << receive;
+      }
+    }
+  }
+}
+
+TEST(Schedules, EarlyPostsDeadlockWhereAStageWaitsForAllTransfers) {
+  for (const Pipeline& pipeline : all_pipelines(4, 4)) {
+    if (pipeline.stages == 1 || pipeline.micro_batches == 1) continue;
+    EXPECT_NE(find_deadlock_of_drains(instructions(pipeline), placement(pipeline), pipeline.micro_batches), "")
+        << text(pipeline);
+  }
 }
 
 // Larger shapes, since the trainer is not limited to eight stages.

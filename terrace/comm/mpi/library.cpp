@@ -75,7 +75,7 @@ void check_mpi(int code, const char* call) {
 }
 
 MpiLibrary::MpiLibrary() {
-  connect_nccl_early();
+  prepare_for_ranks();
   int started = 0, provided = 0;
   MPI_Initialized(&started);
   if (started != 0) {

@@ -418,8 +418,11 @@ std::string gpu_bus_address(int gpu) {
   return text;
 }
 
-// NCCL 2.22 and later connect in the first collective unless this is set; earlier ones and RCCL ignore it.
-void connect_nccl_early() { static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", 0)); }
+void prepare_for_ranks() {
+  // NCCL 2.22 and later connect in the first collective unless this is set; earlier ones and RCCL ignore it.
+  static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", 0));
+  static_cast<void>(setenv("CUDA_MODULE_LOADING", "EAGER", 0));
+}
 
 NcclIds make_nccl_ids(size_t communicators) {
   NcclIds ids(communicators * nccl_id_bytes);

@@ -30,9 +30,11 @@ void copy_and_wait(int gpu, void* to, const void* from, size_t bytes);
 // one that is the same in all processes. Throws CommError.
 std::string gpu_bus_address(int gpu);
 
-// Makes NCCL connect the members of a group when their communicator is made, instead of in their first collective. For
-// the start of the process, before it has other threads: it sets an environment variable where the user has not.
-void connect_nccl_early();
+// For the start of a process that is one of several ranks, before it has other threads and calls CUDA: sets environment
+// variables where the user has not. NCCL then connects the members of a group when their communicator is made, instead
+// of in their first collective. CUDA loads all kernels when it starts, not each at its first use: that waits for the
+// work of the GPU, and so for calls that wait for other ranks.
+void prepare_for_ranks();
 
 // The ids of a group's communicators, by which its members connect: one for collectives and one for each direction. One
 // member makes them and broadcasts them.

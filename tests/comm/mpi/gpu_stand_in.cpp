@@ -2,7 +2,9 @@
 // are threads, the default stream is the caller, and members of a communicator share memory by its id. As in NCCL,
 // streams run in order, a message moves only when its receive runs too, two members are connected in their first
 // message and all in their first collective (unless NCCL_RUNTIME_CONNECT is 0), and a communicator takes no call before
-// it has connected. It cannot show whether real GPUs behave the same way.
+// it has connected. A free waits for all streams. It cannot show whether real GPUs behave the same way.
+#include "tests/comm/mpi/gpu_stand_in.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@
 #include <optional>
 #include <queue>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -41,21 +44,30 @@ struct CUstream_st {
     tasks.push(std::move(task));
     changed.notify_one();
   }
+  void wait_until_idle() {
+    std::unique_lock lock(mutex);
+    done.wait(lock, [this] { return tasks.empty() && !runs; });
+  }
   void run() {
     while (true) {
       std::unique_lock lock(mutex);
       changed.wait(lock, [this] { return !tasks.empty(); });
       const Task task = std::move(tasks.front());
       tasks.pop();
+      runs = true;
       lock.unlock();
       if (!task) return;
       task();
+      lock.lock();
+      runs = false;
+      done.notify_all();
     }
   }
 
   std::mutex mutex;
-  std::condition_variable changed;
+  std::condition_variable changed, done;
   std::queue<Task> tasks;
+  bool runs = false;  // a task
   std::thread thread;
 };
 
@@ -67,6 +79,12 @@ struct CUevent_st {
 namespace {
 
 constexpr int most_members = 4;
+
+struct Streams {
+  std::mutex mutex;
+  std::set<cudaStream_t> all;
+};
+Streams streams;
 
 thread_local int device = -1;  // -1: this thread has chosen none
 thread_local cudaError_t last_error = cudaSuccess;
@@ -260,6 +278,16 @@ ncclResult_t begin_message(ncclComm_t comm, int from, int to, bool sends, cudaSt
 
 }  // namespace
 
+// The thread that waits is the only one that makes and ends streams.
+void wait_for_all_streams() {
+  std::set<cudaStream_t> all;
+  {
+    const std::lock_guard lock(streams.mutex);
+    all = streams.all;
+  }
+  for (const cudaStream_t stream : all) stream->wait_until_idle();
+}
+
 namespace terrace::comm {
 
 void sum_on_gpu(Type type, const void* terms, int64_t num_terms, int64_t count, void* to, cudaStream_t stream) {
@@ -291,7 +319,10 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
   expect_chosen_device("cudaMalloc");
   return *memory = new char[bytes], cudaSuccess;
 }
-cudaError_t cudaFree(void* memory) { return delete[] static_cast<char*>(memory), cudaSuccess; }
+cudaError_t cudaFree(void* memory) {
+  wait_for_all_streams();
+  return delete[] static_cast<char*>(memory), cudaSuccess;
+}
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void*) {
   attributes->type = cudaMemoryTypeDevice;
   return cudaSuccess;
@@ -302,9 +333,16 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   expect_chosen_device("cudaStreamCreateWithFlags");
-  return *stream = new CUstream_st, cudaSuccess;
+  *stream = new CUstream_st;
+  const std::lock_guard lock(streams.mutex);
+  streams.all.insert(*stream);
+  return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  {
+    const std::lock_guard lock(streams.mutex);
+    streams.all.erase(stream);
+  }
   stream->add({});
   stream->thread.join();
   delete stream;

@@ -1,6 +1,7 @@
 // Checks for some layouts that ranks as processes under mpirun give the same bits as ranks as threads: every process
 // also runs the training with threads and compares. With the argument "gpus" the processes use the NCCL backend, over
-// the stand-in for GPUs that is linked into mpi_layouts_on_gpus.
+// the stand-in for GPUs that is linked into mpi_layouts_on_gpus. There all operations of the first step wait for all
+// work of the GPU, and in later steps those that the first one did not use.
 #include <fmt/format.h>
 
 #include <memory>
@@ -8,6 +9,7 @@
 
 #include "terrace/comm/mpi/mpi.h"
 #include "tests/parallel/bits.h"
+#include "tests/parallel/mpi/drains.h"
 
 namespace {
 
@@ -78,7 +80,11 @@ std::string difference(const Tensors& ours, const Tensors& threads) {
 Outcome train_as_process(const Training& training, const Layout& layout, comm::World& world) {
   Outcome outcome;
   RankTraining rank(training, layout_config(layout, training.deterministic), world);
-  for (int64_t step = 1; step <= training.steps; ++step) rank.step(step, outcome);
+  for (int64_t step = 1; step <= training.steps; ++step) {
+    drain(step == 1 ? Drains::at_every_operation : Drains::at_first_uses);
+    rank.step(step, outcome);
+  }
+  stop_drains();
   rank.finish(outcome);
   for (const auto tensors : {&Outcome::gradients, &Outcome::weights, &Outcome::m, &Outcome::v}) {
     sum_over_ranks(outcome.*tensors, *rank.groups().control);
