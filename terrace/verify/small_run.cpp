@@ -1,7 +1,6 @@
 // Runs the trainer's steps without data files, hooks and checkpoints, and keeps the tensors of each step.
 #include "terrace/verify/small_run.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -23,6 +22,7 @@
 #include "terrace/train/device.h"
 #include "terrace/train/run.h"
 #include "terrace/train/training_step.h"
+#include "terrace/verify/deterministic_kernels.h"
 #include "terrace/verify/gather.h"
 
 namespace terrace::verify {
@@ -76,8 +76,7 @@ class RankTraining {
         cut_(model_, partition, world, mesh_, config.layout, poisoned_options(config)),
         optimizer_(cut_.shards, config.optimizer),
         step_(model_, cut_, optimizer_, config.train.recompute) {
-    // Attention's gradients are otherwise added in any order.
-    if (device_.is_cuda()) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+    use_deterministic_kernels(device_);
     parallel::set_initial_values(cut_.sharded, optimizer_, config.train.seed);
     nn::initialize(cut_.stage.buffers(), config.train.seed);
   }
