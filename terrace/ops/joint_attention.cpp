@@ -9,6 +9,7 @@
 #include "terrace/ops/attention_kernels.h"
 #include "terrace/ops/saved_object.h"
 #include "terrace/ops/second_derivative.h"
+#include "terrace/ops/windowed_attention.h"
 #include "terrace/profile/record.h"
 
 namespace terrace::ops {
@@ -101,6 +102,8 @@ at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, co
     at::Tensor mask;
     if (documents.defined()) {
       mask = document_mask(documents, visibility, window);
+    } else if (window > 0 && takes_windows(joint.device(), joint.scalar_type(), layout.head_dim)) {
+      return windowed_attention(split_heads(joint, layout, table, positions), window);
     } else if (window > 0) {
       mask = causal_mask(length, length, joint.device(), window);
     }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "terrace/base/error.h"
 #include "terrace/models/gpt/cost/cost.h"
 
@@ -31,6 +33,32 @@ models::gpt::ModelConfig config_of(bool llama) {
     config.tied_head = config.bias = false;
   }
   return config;
+}
+
+// On a GPU attention to documents has a mask of all pairs of tokens of each sample, and one to a window a mask of one
+// sample's where torch's flash attention does not take the window.
+TEST(UnitTableOfAGpt, CountsTheMasksOfAttentionOnAGpu) {
+  models::gpt::ModelConfig plain = config_of(true), windows = plain;
+  windows.window = 6;
+  const auto difference = [](const models::gpt::ModelConfig& config, int64_t element_bytes, bool documents, bool gpu) {
+    const schedule::UnitTableOptions options{.samples = 5, .element_bytes = element_bytes, .on_gpu = gpu};
+    const UnitRow with = gpt::unit_table(config, options, documents)[1];
+    const UnitRow none = gpt::unit_table(config_of(true), options)[1];
+    EXPECT_EQ(with.kept_bytes[1], none.kept_bytes[1]);
+    EXPECT_EQ(with.kept_bytes[2], none.kept_bytes[2]);
+    return std::pair(with.kept_bytes[0] - none.kept_bytes[0], with.temporary_bytes - none.temporary_bytes);
+  };
+  const auto pair = [](int64_t kept, int64_t temporary) { return std::pair(kept, temporary); };
+  constexpr int64_t pairs = 20 * 20;
+  EXPECT_EQ(difference(plain, 2, true, false), pair(0, 0));
+  EXPECT_EQ(difference(plain, 2, false, true), pair(0, 0));
+  EXPECT_EQ(difference(plain, 2, true, true), pair(5 * pairs * 2, 5 * pairs * (2 + 2)));
+  EXPECT_EQ(difference(plain, 4, true, true), pair(5 * pairs * 4, 5 * pairs * (4 + 2)));
+  EXPECT_EQ(difference(windows, 2, true, true), pair(5 * pairs * 2, 5 * pairs * (2 + 3)));
+  EXPECT_EQ(difference(windows, 2, false, true), pair(0, 0));
+  EXPECT_EQ(difference(windows, 4, false, true), pair(pairs * 4, pairs * (4 + 3)));
+  windows.window = 20;
+  EXPECT_EQ(difference(windows, 4, false, true), pair(0, 0));
 }
 
 TEST(UnitTableOfAGpt, ParametersAndFlopsEqualTheModel) {

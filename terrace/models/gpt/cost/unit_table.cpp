@@ -107,6 +107,19 @@ class Builder {
     table_.back().deferred_bytes = attention_deferred_bytes(config_, options_);
     table_.back().temporary_bytes = attention_temporary_bytes(config_, options_);
     table_.back().operations = attention_operations_;
+    mask(mask_bytes(config_, options_, reset_at_documents_));
+  }
+
+  // Each pass over what the mask is made from reads and writes as much. Forward and backward read the mask for every
+  // head; the caches of a GPU bring most of it once.
+  void mask(const MaskBytes& bytes) {
+    if (bytes.kept == 0) return;
+    table_.back().kept_bytes[static_cast<size_t>(config::Recompute::none)] += bytes.kept;
+    table_.back().temporary_bytes += bytes.kept + bytes.temporary;
+    const auto kept = static_cast<double>(bytes.kept), temporary = static_cast<double>(bytes.temporary);
+    schedule::Operations& operations = table_.back().operations;
+    operations.forward.push_back(schedule::memory_pass("attention mask", 2 * temporary + 2 * kept, 4));
+    operations.input_gradient.push_back(schedule::memory_pass("attention mask", kept, 0));
   }
 
   void ffn(int64_t layer) {
