@@ -2,6 +2,7 @@
 // below, which follows its definition.
 #include "terrace/ops/windowed_attention.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
