@@ -1,5 +1,5 @@
 // Computes the global gradient norm from fixed pieces whose sums are added exactly, so that it does not depend on
-// threads, data parallelism or pipeline stages.
+// threads and data parallelism.
 #pragma once
 
 #include <string>
