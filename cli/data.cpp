@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -95,6 +96,21 @@ void check_one_process(const std::string& kind) {
           : "");
 }
 
+// Calls `prepare` on this process, or on all of a launch together. Whether it is the one that prints.
+bool prepare_on_ranks(const std::function<void(data::PrepareRanks*)>& prepare) {
+  std::unique_ptr<data::PrepareRanks> ranks = connect_preparing_ranks();
+  const bool is_first = ranks == nullptr || ranks->is_first();
+  std::optional<UserError> refusal;
+  try {
+    prepare(ranks.get());
+  } catch (const UserError& all_know) {
+    refusal = all_know;
+  }
+  ranks.reset();  // while an exception is thrown, its end would report a failure to the other ranks
+  if (refusal) throw UserError(*refusal);
+  return is_first;
+}
+
 // What every kind takes.
 const std::set<std::string> common_flags = {"inputs", "kind", "output", "threads", "overwrite", "json"};
 
@@ -108,19 +124,18 @@ void prepare_kind(const CLI::App& command, const data::Preparation& preparation,
     request.flags[flag.name] = flag.is_switch ? std::vector<std::string>{} : option->results();
   }
   check_flags_of_kind(command, preparation.kind(), own);
-  if (!preparation.divides_work()) check_one_process(preparation.kind());
-  std::unique_ptr<data::PrepareRanks> ranks = preparation.divides_work() ? connect_preparing_ranks() : nullptr;
-  request.ranks = ranks.get();
-  const bool is_first = ranks == nullptr || ranks->is_first();
   data::PrepareResult result;
-  std::optional<UserError> refusal;
-  try {
+  const auto prepare = [&](data::PrepareRanks* ranks) {
+    request.ranks = ranks;
     result = preparation.prepare(request);
-  } catch (const UserError& all_know) {
-    refusal = all_know;
+  };
+  bool is_first = true;
+  if (preparation.divides_work()) {
+    is_first = prepare_on_ranks(prepare);
+  } else {
+    check_one_process(preparation.kind());
+    prepare(nullptr);
   }
-  ranks.reset();  // while an exception is thrown, its end would report a failure to the other ranks
-  if (refusal) throw UserError(*refusal);
   if (is_first) fmt::print("{}\n", as_json ? result.json.dump(2) : result.text);
 }
 
@@ -186,11 +201,11 @@ void add_flags_of_text(CLI::App& command, PrepareFlags& flags) {
       ->check(thread_count())
       ->capture_default_str();
   command.add_flag("--overwrite", flags.options.overwrite, "Replace an existing corpus or tokenizer");
+  command.add_flag("--resume", flags.options.resume, "Continue a preparation that was killed, where there is one");
   command.add_flag("--json", flags.as_json, "Print the result as JSON");
 }
 
 void prepare_text(PrepareFlags& flags) {
-  check_one_process(text_kind);
   data::PrepareOptions& options = flags.options;
   options.train = flags.train->count() > 0;
   options.output = data::output_prefix(options.output);
@@ -198,7 +213,12 @@ void prepare_text(PrepareFlags& flags) {
   options.format = format_named(flags.format);
   if (flags.separated->count() > 0) options.rules.separator = flags.separator;
   options.stop = &interrupted();
-  const data::PrepareReport report = data::prepare(options);
+  data::PrepareReport report;
+  const bool is_first = prepare_on_ranks([&](data::PrepareRanks* ranks) {
+    options.ranks = ranks;
+    report = data::prepare(options);
+  });
+  if (!is_first) return;
   if (flags.as_json) {
     fmt::print("{}\n", report.json().dump(2));
   } else {

@@ -412,8 +412,8 @@ class PreparedFields(CommandTest):
         cls.folder = pathlib.Path(scratch.name)
         subprocess.run([PYTHON, "-c", WRITE_FIELDS, "fields.in", "6", "u"], cwd=cls.folder, check=True, timeout=300)
 
-    def prepare(self, output, *more, launcher=MPIRUN, kind="fields"):
-        command = [*launcher, TERRACE, "data", "prepare", "fields.in", "--kind", kind, "--output", output, *more]
+    def prepare(self, output, *more, launcher=MPIRUN):
+        command = [*launcher, TERRACE, "data", "prepare", "fields.in", "--kind", "fields", "--output", output, *more]
         return subprocess.run(command, cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
 
     def test_of_three_processes_are_those_of_one(self):
@@ -432,12 +432,6 @@ class PreparedFields(CommandTest):
             self.assertEqual(result.stderr.count(said), 1, result.stderr)
             self.assertNotIn("MPI_ABORT", result.stderr)
         self.assertEqual(list(self.folder.glob("*bad*")), [])
-
-    def test_other_kinds_are_prepared_by_one_process(self):
-        for kind in ("text", "graphs"):
-            said = f"--kind {kind} is prepared by one process, and a launcher has started 3"
-            result = self.expect(2, self.prepare("other", kind=kind), said)
-            self.assertEqual(result.stderr.count(said), 1, result.stderr)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 // together.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -13,12 +11,11 @@
 #include <thread>
 #include <utility>
 
-#include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/data/fields/fields_progress.h"
 #include "terrace/data/fields/prepare_fields.h"
-#include "terrace/data/prepare_ranks.h"
 #include "tests/data/fields_files.h"
+#include "tests/data/folder_ranks.h"
 
 namespace terrace::data {
 namespace {
@@ -27,30 +24,6 @@ namespace fs = std::filesystem;
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-// Ranks that exchange texts by files of a folder.
-class FolderRanks : public PrepareRanks {
- public:
-  FolderRanks(fs::path folder, int64_t rank, int64_t size) : folder_(std::move(folder)), rank_(rank), size_(size) {}
-  int64_t rank() const override { return rank_; }
-  int64_t size() const override { return size_; }
-  int64_t cores() const override { return 1; }
-  std::vector<std::string> gather(const std::string& own) override {
-    const auto path = [&](int64_t rank) { return folder_ / fmt::format("{}_of_{}", calls_, rank); };
-    write_text_atomically(path(rank_), own);
-    std::vector<std::string> all;
-    for (int64_t rank = 0; rank < size_; ++rank) {
-      while (!fs::exists(path(rank))) std::this_thread::sleep_for(std::chrono::microseconds(200));
-      all.push_back(read_text(path(rank)));
-    }
-    ++calls_;
-    return all;
-  }
-
- private:
-  fs::path folder_;
-  int64_t rank_, size_, calls_ = 0;
-};
 
 class FieldsOfRanks : public testing::Test {
  protected:
@@ -76,55 +49,22 @@ class FieldsOfRanks : public testing::Test {
     file.write(folder_ / fmt::format("in/{:02}.nc", number));
   }
 
-  // Starts the processes of the ranks; each writes the text of its error into a file.
   std::vector<pid_t> start(int64_t ranks, const std::string& output, const Flags& flags) {
-    const fs::path shared = folder_.path() / fmt::format("run_{}", runs_++);
-    fs::create_directories(shared);
-    texts_ = shared;
-    std::vector<pid_t> children;
-    for (int64_t rank = 0; rank < ranks; ++rank) {
-      const pid_t child = ::fork();
-      if (child == 0) {
-        FolderRanks all(shared, rank, ranks);
-        std::string text;
-        int code = 0;
-        try {
-          FieldsPreparation(0).prepare({.inputs = {folder_ / "in"},
-                                        .output = folder_ / output,
-                                        .overwrite = true,
-                                        .threads = 1,
-                                        .flags = flags,
-                                        .ranks = &all});
-        } catch (const UserError& error) {
-          text = error.what();
-          code = static_cast<int>(error.code);
-        } catch (const std::exception& error) {
-          text = error.what();
-          code = 99;
-        }
-        write_text_atomically(shared / fmt::format("text_{}", rank), text);
-        ::_exit(code);
-      }
-      children.push_back(child);
-    }
-    return children;
-  }
-
-  // The exit codes, of which those of killed processes are -1.
-  static std::vector<int> ended(const std::vector<pid_t>& children) {
-    std::vector<int> codes;
-    for (const pid_t child : children) {
-      int status = 0;
-      ::waitpid(child, &status, 0);
-      codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-    }
-    return codes;
+    texts_ = folder_.path() / fmt::format("run_{}", runs_++);
+    return start_ranks(texts_, ranks, [&](PrepareRanks& all) {
+      FieldsPreparation(0).prepare({.inputs = {folder_ / "in"},
+                                    .output = folder_ / output,
+                                    .overwrite = true,
+                                    .threads = 1,
+                                    .flags = flags,
+                                    .ranks = &all});
+    });
   }
 
   std::string text_of_rank(int64_t rank) const { return read_text(texts_ / fmt::format("text_{}", rank)); }
 
   void prepare(int64_t ranks, const std::string& output, const Flags& flags) {
-    ASSERT_THAT(ended(start(ranks, output, flags)), testing::Each(0)) << text_of_rank(0);
+    ASSERT_THAT(ended_ranks(start(ranks, output, flags)), testing::Each(0)) << text_of_rank(0);
   }
 
   // Both files; where arrays lie in P.nc does not depend on its name.
@@ -169,16 +109,16 @@ TEST_F(FieldsOfRanks, MissingValuesOfOneRankAreNotedByAll) {
 TEST_F(FieldsOfRanks, RefuseTogetherWithTheProblemsOfAll) {
   write_file(0, -1);  // in the part of the first of three ranks, and of the last one
   write_file(19, 6 * 159 - 1);
-  EXPECT_THAT(ended(start(3, "out/p", splits)), testing::Each(2));
+  EXPECT_THAT(ended_ranks(start(3, "out/p", splits)), testing::Each(2));
   EXPECT_THAT(text_of_rank(0),
               AllOf(HasSubstr("2 problems on several ranks"), HasSubstr("00.nc: z has 12 of 12 values"),
                     HasSubstr("19.nc: "), HasSubstr("at 2000-02-09T18:00:00 has 12 of 12 values")));
   EXPECT_EQ(text_of_rank(1) + text_of_rank(2), "");
   EXPECT_EQ(files_of_output(), 0u);
   // What all of them find is said once.
-  EXPECT_THAT(ended(start(3, "out/p", {{"levels", {"400"}}})), testing::Each(2));
+  EXPECT_THAT(ended_ranks(start(3, "out/p", {{"levels", {"400"}}})), testing::Each(2));
   EXPECT_EQ(text_of_rank(0), "no variable of the files has the level 400");
-  EXPECT_THAT(ended(start(2, "out/p", {{"harmonics", {"none"}}})), testing::Each(2));
+  EXPECT_THAT(ended_ranks(start(2, "out/p", {{"harmonics", {"none"}}})), testing::Each(2));
   EXPECT_THAT(text_of_rank(0), HasSubstr("--harmonics none"));
 }
 
@@ -197,7 +137,7 @@ TEST_F(FieldsOfRanks, OthersContinueWhatKilledOnesLeft) {
     }
     if (attempt % 2 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(10 * attempt));
     for (const pid_t child : children) ::kill(child, SIGKILL);
-    ended(children);
+    ended_ranks(children);
     const std::optional<FieldsProgress::Left> left = FieldsProgress::find(folder_ / "out/p");
     continued += left && !left->done.empty() ? 1 : 0;
     prepare(attempt % 3 + 1, "out/p", resume);

@@ -1,4 +1,4 @@
-// Parses files by several threads, checks each structure, and writes those of all files in order.
+// Ranks parse and check their files by several threads; then the first rank writes the structures of all in order.
 #include "terrace/data/graphs/prepare_graphs.h"
 
 #include <fmt/format.h>
@@ -12,10 +12,10 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 
-#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
@@ -23,6 +23,7 @@
 #include "terrace/base/problem_list.h"
 #include "terrace/base/progress.h"
 #include "terrace/base/temporary_name.h"
+#include "terrace/data/file_parts.h"
 #include "terrace/data/graphs/formats/text_numbers.h"
 #include "terrace/data/graphs/graph_files.h"
 #include "terrace/data/graphs/graphs_dataset.h"
@@ -30,7 +31,9 @@
 #include "terrace/data/graphs/graphs_summary.h"
 #include "terrace/data/graphs/graphs_writer.h"
 #include "terrace/data/graphs/structure_problems.h"
+#include "terrace/data/graphs/structure_records.h"
 #include "terrace/data/ordered_map.h"
+#include "terrace/data/prepare_ranks.h"
 
 namespace terrace::data {
 namespace {
@@ -126,78 +129,165 @@ std::string graphs_prefix(const std::string& output) {
 // One preparation, step by step.
 class GraphsRun {
  public:
-  GraphsRun(const PrepareRequest& request, std::string prefix)
+  GraphsRun(const PrepareRequest& request, PrepareRanks& ranks, std::string prefix, GraphsFlags flags,
+            double seconds_between_records)
       : request_(request),
+        ranks_(ranks),
         prefix_(std::move(prefix)),
-        flags_(graph_flags_of(request)),
-        files_(find_graph_files(request.inputs, {graphs_path(prefix_), graphs_description_path(prefix_)})) {}
+        flags_(std::move(flags)),
+        parts_(ranks, prefix_, {"structures"}, seconds_between_records) {}
 
   PrepareResult run() {
-    AtomicFile file(graphs_path(prefix_));
-    GraphsWriter writer(fs::path(prefix_).parent_path(), flags_.split);
-    read_all(writer);
-    check_units(writer);
-    const GraphsDescription description = finish(writer, file);
-    commit(file, description);
-    PrepareResult result = summary_of_graphs(description, prefix_);
-    result.text += fmt::format("wrote {0}.bin and {0}.json", prefix_);
+    PrepareResult result;
+    with_parts(parts_, [&] {
+      on_all_ranks(ranks_, [&] {
+        if (ranks_.is_first()) begin();
+      });
+      on_all_ranks(ranks_, [&] {
+        if (!ranks_.is_first()) join_graphs();
+      });
+      on_all_ranks(ranks_, [&] {
+        try {
+          parse_own();
+        } catch (...) {
+          parts_.stop_others();
+          throw;
+        }
+      });
+      on_all_ranks(ranks_, [&] {
+        if (ranks_.is_first()) result = make_dataset();
+      });
+    });
     return result;
   }
 
  private:
   void check_graphs_stop() const {
     if (request_.stop != nullptr && *request_.stop) {
-      throw UserError(fmt::format("interrupted; nothing was written to {}.bin and .json", prefix_), ExitCode::failure);
+      throw UserError(fmt::format("interrupted; nothing was written to {}.bin and .json; --resume continues behind the "
+                                  "input files that were finished",
+                                  prefix_),
+                      ExitCode::failure);
     }
   }
 
-  void read_all(GraphsWriter& writer) {
+  // On the first rank.
+  void begin() {
+    if (const fs::path folder = fs::path(prefix_).parent_path(); !folder.empty()) fs::create_directories(folder);
+    for (const fs::path& path : {graphs_path(prefix_), graphs_description_path(prefix_)}) {
+      remove_abandoned_partials(path);
+    }
+    files_ = find_graph_files(request_.inputs, {graphs_path(prefix_), graphs_description_path(prefix_)});
+    file_.emplace(graphs_path(prefix_));  // before the parts, so that no other preparation of this prefix touches them
+    std::vector<PartInput> inputs;
+    for (const fs::path& file : files_) inputs.push_back(part_input(file));
+    const std::string identity =
+        fmt::format("structures 1 {} {}", flags_.rules.least_distance, fmt::join(flags_.rules.labels, ","));
+    parts_.begin({.identity = identity, .inputs = std::move(inputs)}, request_.flags.contains("resume"));
+  }
+
+  void join_graphs() {
+    parts_.join();
+    for (const PartInput& input : parts_.plan().inputs) files_.push_back(input.path);
+  }
+
+  // Of this rank's input files: each structure, as bytes.
+  void parse_own() {
+    std::vector<fs::path> own;
     uint64_t bytes = 0, done = 0;
-    for (const fs::path& file : files_) bytes += fs::file_size(file);
-    Progress progress("reading structures", bytes);
-    GraphPieces pieces(files_);
+    for (const size_t input : parts_.own()) {
+      own.push_back(files_[input]);
+      bytes += parts_.plan().inputs[input].bytes;
+    }
+    const uint64_t kept = parts_.bytes_kept(), left = parts_.bytes_left();
+    Progress progress("reading structures", kept + left, kept);
+    GraphPieces pieces(own);
     std::vector<std::string> problems;
-    std::vector<int64_t> structures_of_file(files_.size());
-    const auto work = [this](GraphPiece& piece) { return parse_and_check(piece); };
-    const auto threads = static_cast<int>(request_.threads > 0 ? request_.threads : usable_cores());
+    size_t file = 0;         // that is being read
+    int64_t structures = 0;  // of the file, with those that cannot be taken
+    const auto finish_before = [&](size_t next) {
+      for (; file < next; ++file, structures = 0) {
+        if (structures == 0) problems.push_back(own[file].string() + " has no structure");
+        parts_.finish_file(parts_.own()[file], "");
+      }
+    };
+    std::vector<std::byte> record;
     ordered_map<GraphPiece, ParsedPiece>(
-        threads,
+        static_cast<int>(request_.threads > 0 ? request_.threads : ranks_.cores()),
         [&]() -> std::optional<GraphPiece> {
-          if (problems.size() >= most_problems) return std::nullopt;
+          if (problems.size() >= most_problems || parts_.is_stopped()) return std::nullopt;
           return pieces.next();
         },
-        [&] { return std::function<ParsedPiece(GraphPiece&)>(work); },
+        [&] {
+          return std::function<ParsedPiece(GraphPiece&)>(
+              [&](GraphPiece& piece) { return parse_and_check(piece, own); });
+        },
         [&](ParsedPiece& parsed) {
           check_graphs_stop();
+          finish_before(parsed.file);
           problems.insert(problems.end(), parsed.problems.begin(), parsed.problems.end());
-          structures_of_file[parsed.file] += std::ssize(parsed.structures) + std::ssize(parsed.problems);
+          structures += std::ssize(parsed.structures) + std::ssize(parsed.problems);
           for (const NumberedStructure& one : parsed.structures) {
-            const std::string problem = writer.add(one.structure, static_cast<int32_t>(parsed.file), one.number);
-            if (!problem.empty()) {
-              problems.push_back(structure_name(files_[parsed.file], one.number) + " " + problem);
-              break;
-            }
+            record.clear();
+            append_structure(one, record);
+            parts_.append(0, record);
           }
           done += parsed.bytes;
-          progress.update(done, files_[parsed.file].filename().string());
+          // The other ranks are taken to have read as large a share of their files.
+          const double share = bytes == 0 ? 1 : static_cast<double>(done) / static_cast<double>(bytes);
+          if (ranks_.is_first()) {
+            progress.update(kept + static_cast<uint64_t>(share * static_cast<double>(left)),
+                            own[parsed.file].filename().string());
+          }
         });
     progress.clear();
-    for (size_t file = 0; file < files_.size() && problems.size() < most_problems; ++file) {
-      if (structures_of_file[file] == 0) problems.push_back(files_[file].string() + " has no structure");
-    }
+    if (parts_.is_stopped()) return;
+    if (problems.size() < most_problems) finish_before(own.size());
     throw_problems(problems, "structures and files that cannot be taken");
+    parts_.record();
   }
 
-  ParsedPiece parse_and_check(const GraphPiece& piece) const {
-    ParsedPiece parsed = parse_piece(piece, files_);
+  ParsedPiece parse_and_check(const GraphPiece& piece, const std::vector<fs::path>& files) const {
+    ParsedPiece parsed = parse_piece(piece, files);
     std::erase_if(parsed.structures, [&](const NumberedStructure& one) {
       const std::vector<std::string> problems = problems_of(one.structure, flags_.rules);
       for (const std::string& problem : problems) {
-        parsed.problems.push_back(fmt::format("{}: {}", structure_name(files_[piece.file], one.number), problem));
+        parsed.problems.push_back(fmt::format("{}: {}", structure_name(files[piece.file], one.number), problem));
       }
       return !problems.empty();
     });
     return parsed;
+  }
+
+  // On the first rank, of the parts of all.
+  PrepareResult make_dataset() {
+    GraphsWriter writer(fs::path(prefix_).parent_path(), flags_.split);
+    join_parts(writer);
+    check_units(writer);
+    const GraphsDescription description = finish(writer, *file_);
+    commit(*file_, description);
+    PrepareResult result = summary_of_graphs(description, prefix_);
+    result.text += fmt::format("wrote {0}.bin and {0}.json", prefix_);
+    return result;
+  }
+
+  void join_parts(GraphsWriter& writer) {
+    const std::vector<FilePart> all = parts_.collect();
+    Progress progress("joining the parts", all.size());
+    std::vector<std::string> problems;
+    for (size_t input = 0; input < all.size(); ++input) {
+      check_graphs_stop();
+      progress.update(input, files_[input].filename().string());
+      StructureRecords records(parts_.folder() / all[input].ranges[0].file, all[input].ranges[0]);
+      while (const std::optional<NumberedStructure> one = records.next()) {
+        const std::string problem = writer.add(one->structure, static_cast<int32_t>(input), one->number);
+        if (problem.empty()) continue;
+        problems.push_back(structure_name(files_[input], one->number) + " " + problem);
+        break;
+      }
+    }
+    progress.clear();
+    throw_problems(problems, "structures and files that cannot be taken");
   }
 
   // A unit of what is not there is a slip of the pen.
@@ -238,9 +328,12 @@ class GraphsRun {
   }
 
   const PrepareRequest& request_;
+  PrepareRanks& ranks_;
   std::string prefix_;
   GraphsFlags flags_;
-  std::vector<fs::path> files_;
+  FileParts parts_;
+  std::vector<fs::path> files_ = {};
+  std::optional<AtomicFile> file_ = {};  // of the first rank
 };
 
 }  // namespace
@@ -258,19 +351,25 @@ std::vector<PrepareFlag> GraphsPreparation::flags() const {
                     "(structure; default: structure)"},
           {.name = "units", .about = "PROPERTY=UNITS to note, such as energy=eV (default: none)", .is_list = true},
           {.name = "least-distance",
-           .about = "Refuse structures with atoms nearer than so many angstrom; 0: do not look (default: 0.5)"}};
+           .about = "Refuse structures with atoms nearer than so many angstrom; 0: do not look (default: 0.5)"},
+          {.name = "resume", .about = "Continue a preparation that was killed, where there is one", .is_switch = true}};
 }
 
 PrepareResult GraphsPreparation::prepare(const PrepareRequest& request) const {
-  const std::string prefix = graphs_prefix(request.output);
-  for (const fs::path& path : {graphs_path(prefix), graphs_description_path(prefix)}) {
-    if (!request.overwrite && fs::exists(path)) {
-      throw UserError::of("{} exists; choose another --output, or give --overwrite to replace it", path.string());
+  const std::unique_ptr<PrepareRanks> alone = one_prepare_rank();
+  PrepareRanks& ranks = request.ranks != nullptr ? *request.ranks : *alone;
+  std::string prefix;
+  GraphsFlags flags;
+  on_all_ranks(ranks, [&] {
+    prefix = graphs_prefix(request.output);
+    for (const fs::path& path : {graphs_path(prefix), graphs_description_path(prefix)}) {
+      if (!request.overwrite && ranks.is_first() && fs::exists(path)) {
+        throw UserError::of("{} exists; choose another --output, or give --overwrite to replace it", path.string());
+      }
     }
-  }
-  if (const fs::path folder = fs::path(prefix).parent_path(); !folder.empty()) fs::create_directories(folder);
-  for (const fs::path& path : {graphs_path(prefix), graphs_description_path(prefix)}) remove_abandoned_partials(path);
-  return GraphsRun(request, prefix).run();
+    flags = graph_flags_of(request);
+  });
+  return GraphsRun(request, ranks, prefix, flags, seconds_between_records_).run();
 }
 
 bool GraphsPreparation::has_made(const std::string& prefix) const {

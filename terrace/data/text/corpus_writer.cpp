@@ -59,22 +59,39 @@ CorpusWriter::~CorpusWriter() {
   if (lengths_ != nullptr) std::fclose(lengths_);
 }
 
+// How many of the tokens the open sequence takes, at least one; a full one is ended.
+size_t CorpusWriter::room_in_sequence(uint64_t tokens) {
+  if (sequence_tokens_ == options_.longest_sequence) end_sequence(false);
+  return std::min<uint64_t>(tokens, static_cast<uint64_t>(options_.longest_sequence - sequence_tokens_));
+}
+
+void CorpusWriter::count(size_t tokens) {
+  sequence_tokens_ += static_cast<int64_t>(tokens);
+  tokens_ += tokens;
+  document_open_ = true;
+}
+
 void CorpusWriter::append(std::span<const int32_t> tokens) {
   while (!tokens.empty()) {
-    if (sequence_tokens_ == options_.longest_sequence) end_sequence(false);
-    const size_t count = std::min(tokens.size(), static_cast<size_t>(options_.longest_sequence - sequence_tokens_));
-    const std::span<const int32_t> part = tokens.first(count);
+    const std::span<const int32_t> part = tokens.first(room_in_sequence(tokens.size()));
     if (type_ == TokenType::uint16) {
       narrow_.assign(part.begin(), part.end());
       bin_->write(narrow_.data(), narrow_.size() * sizeof(uint16_t));
     } else {
       bin_->write(part.data(), part.size_bytes());
     }
-    sequence_tokens_ += static_cast<int64_t>(count);
-    tokens_ += count;
-    document_open_ = true;
-    tokens = tokens.subspan(count);
+    count(part.size());
+    tokens = tokens.subspan(part.size());
   }
+}
+
+void CorpusWriter::add_document_elsewhere(uint64_t tokens) {
+  while (tokens > 0) {
+    const size_t part = room_in_sequence(tokens);
+    count(part);
+    tokens -= part;
+  }
+  end_document();
 }
 
 void CorpusWriter::end_sequence(bool ends_document) {

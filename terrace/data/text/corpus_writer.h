@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,6 +38,9 @@ class CorpusWriter {
 
   void append(std::span<const int32_t> tokens);
   void end_document();
+  // A document whose tokens others write into unfinished_bin(), behind all before it.
+  void add_document_elsewhere(uint64_t tokens);
+  const std::filesystem::path& unfinished_bin() const { return bin_->temporary_path(); }
   // Closes an open document. `trained`, where given, is the file of the tokenizer that was trained for this corpus; it
   // gets its name together with the corpus. Everything is written and synced before old files are changed, so that a
   // full disk leaves them whole. Then the old index is removed first and the new one is renamed last, so that there is
@@ -48,6 +52,8 @@ class CorpusWriter {
   TokenType type() const { return type_; }
 
  private:
+  size_t room_in_sequence(uint64_t tokens);
+  void count(size_t tokens);
   void end_sequence(bool ends_document);
   template <typename Visit>
   void visit_sequences(Visit visit);

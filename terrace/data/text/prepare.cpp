@@ -1,10 +1,16 @@
-// Encodes blocks of text on all cores and writes them in order.
+// Encodes each rank's input files on its cores, and joins what they give in the order of the files.
 #include "terrace/data/text/prepare.h"
 
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
 
 #include "terrace/base/cores.h"
 #include "terrace/base/error.h"
@@ -14,7 +20,9 @@
 #include "terrace/base/progress.h"
 #include "terrace/base/temporary_name.h"
 #include "terrace/base/units.h"
+#include "terrace/data/file_parts.h"
 #include "terrace/data/ordered_map.h"
+#include "terrace/data/text/block_encoder.h"
 #include "terrace/data/text/check_inputs.h"
 #include "terrace/data/text/corpus_writer.h"
 #include "terrace/data/text/token_corpus.h"
@@ -24,64 +32,6 @@
 
 namespace terrace::data {
 namespace {
-
-// The tokens of one block; `ends` are the positions after the end tokens of documents.
-struct EncodedBlock {
-  std::vector<int32_t> tokens;
-  std::vector<size_t> ends;
-  uint64_t text_bytes = 0, empty_documents = 0, changed_parts = 0;
-  EncodeCounts counts;
-  std::vector<MalformedLine> malformed;
-};
-
-// One per thread.
-class BlockEncoder {
- public:
-  BlockEncoder(const Tokenizer& tokenizer, const BlockRules& rules)
-      : tokenizer_(tokenizer), rules_(rules), encoder_(tokenizer.make_encoder()) {}
-
-  EncodedBlock encode(const TextBlock& block) {
-    EncodedBlock encoded;
-    const EncodeCounts before = encoder_->counts();
-    encoded.malformed = for_each_text(block, rules_, [&](std::string_view text, bool starts, bool ends) {
-      encode_part(text, starts, ends, encoded);
-    });
-    const EncodeCounts& after = encoder_->counts();
-    encoded.counts = {after.invalid_bytes - before.invalid_bytes, after.space_marks - before.space_marks,
-                      after.unknown_tokens - before.unknown_tokens};
-    return encoded;
-  }
-
- private:
-  void encode_part(std::string_view text, bool starts, bool ends, EncodedBlock& encoded) {
-    if (starts && ends && text.empty()) {
-      ++encoded.empty_documents;
-      return;
-    }
-    const size_t first = encoded.tokens.size();
-    encoder_->encode(text, starts, encoded.tokens);
-    encoded.text_bytes += text.size();
-    if (!decodes_to(text, std::span(encoded.tokens).subspan(first), starts)) ++encoded.changed_parts;
-    if (!ends) return;
-    encoded.tokens.push_back(tokenizer_.end_token());
-    encoded.ends.push_back(encoded.tokens.size());
-  }
-
-  // decode() drops the dummy prefix, which only a document's first part has.
-  bool decodes_to(std::string_view text, std::span<const int32_t> ids, bool starts) const {
-    if (starts) return tokenizer_.decode(ids) == text;
-    for (int32_t id : ids) {
-      const std::string_view piece = tokenizer_.text_of(id);
-      if (!text.starts_with(piece)) return false;
-      text.remove_prefix(piece.size());
-    }
-    return text.empty();
-  }
-
-  const Tokenizer& tokenizer_;
-  const BlockRules& rules_;
-  std::unique_ptr<TextEncoder> encoder_;
-};
 
 void check_options(const PrepareOptions& options) {
   if (options.output.empty()) throw UserError("no output; give --output PREFIX");
@@ -104,34 +54,71 @@ void check_options(const PrepareOptions& options) {
 
 void check_stop(const PrepareOptions& options) {
   if (options.stop != nullptr && *options.stop) {
-    throw UserError(fmt::format("interrupted; nothing was written to {}.bin and .idx", options.output),
+    throw UserError(fmt::format("interrupted; nothing was written to {}.bin and .idx; --resume continues behind the "
+                                "input files that were finished",
+                                options.output),
                     ExitCode::failure);
   }
 }
 
+// Several processes would each read a part of a pipe.
+void check_shareable(const std::vector<InputFile>& files, int64_t ranks) {
+  for (const InputFile& file : files) {
+    if (ranks == 1 || std::filesystem::is_regular_file(file.path)) continue;
+    throw UserError::of(
+        "input {} is a pipe, which {} processes cannot share; write the text to a file first, or "
+        "prepare it by one process",
+        file.path.string(), ranks);
+  }
+}
+
+std::string digest_of(const Json& json) {
+  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return checksum(std::as_bytes(std::span(text)));
+}
+
+Json json_of_rules(const BlockRules& rules) {
+  return {rules.field, rules.separator.value_or(""), rules.separator.has_value(), rules.block_bytes,
+          rules.max_line_bytes};
+}
+
 // The tokenizer of a run. A trained tokenizer has a temporary name until its corpus is complete.
 struct RunTokenizer {
-  std::unique_ptr<const Tokenizer> tokenizer;
-  TokenizerRecord record;
-  std::unique_ptr<AtomicFile> trained;
+  std::string model = {}, training = {};  // the bytes, and what they were trained on
+  std::unique_ptr<const Tokenizer> tokenizer = {};
+  TokenizerRecord record = {};
+  std::unique_ptr<AtomicFile> trained = {};
 };
 
-RunTokenizer make_tokenizer(const PrepareOptions& options, const std::vector<InputFile>& files) {
+// The model that was trained for a preparation that is resumed; "" where there is none for this training.
+std::string model_left(const std::filesystem::path& folder, const std::string& training) {
+  const std::filesystem::path model = folder / "tokenizer", of = folder / "training";
+  const bool is_there = std::filesystem::exists(model) && std::filesystem::exists(of);
+  return is_there && read_text(of) == training ? read_text(model) : "";
+}
+
+RunTokenizer make_tokenizer(const PrepareOptions& options, const std::vector<InputFile>& files,
+                            const std::vector<PartInput>& inputs) {
   RunTokenizer made;
-  std::string model;
   if (options.train) {
+    Json of = {options.vocabulary, options.sample_bytes, json_of_rules(options.rules)};
+    for (const PartInput& input : inputs) of.push_back(input.identity);
+    made.training = digest_of(of);
     remove_abandoned_partials(options.tokenizer);
     made.trained = std::make_unique<AtomicFile>(options.tokenizer);
-    log_info("training a tokenizer of {} tokens", options.vocabulary);
-    model =
-        train_tokenizer(files, options.rules, {.vocabulary = options.vocabulary, .sample_bytes = options.sample_bytes});
-    made.trained->write(model);
+    if (options.resume) made.model = model_left(FileParts::folder_of(options.output), made.training);
+    if (made.model.empty()) {
+      log_info("training a tokenizer of {} tokens", options.vocabulary);
+      made.model = train_tokenizer(files, options.rules,
+                                   {.vocabulary = options.vocabulary, .sample_bytes = options.sample_bytes});
+    }
+    made.trained->write(made.model);
     made.trained->sync();
   } else {
-    model = read_text(options.tokenizer);
+    made.model = read_text(options.tokenizer);
   }
-  made.tokenizer = Tokenizer::from_bytes(model, options.tokenizer);
-  made.record = record_tokenizer(model, made.tokenizer->vocabulary());
+  made.tokenizer = Tokenizer::from_bytes(made.model, options.tokenizer);
+  made.record = record_tokenizer(made.model, made.tokenizer->vocabulary());
   if (made.tokenizer->end_token() < 0) {
     throw UserError::of(
         "{} has no end token (</s>, <|endoftext|> or the like) to close documents with; train one that has, such as "
@@ -141,74 +128,207 @@ RunTokenizer make_tokenizer(const PrepareOptions& options, const std::vector<Inp
   return made;
 }
 
-// Writes encoded blocks in order.
-class Sink {
+// One preparation, step by step.
+class TextRun {
  public:
-  Sink(const PrepareOptions& options, CorpusWriter& writer, PrepareReport& report)
-      : options_(options), writer_(writer), report_(report) {}
+  TextRun(const PrepareOptions& options, PrepareRanks& ranks)
+      : options_(options),
+        ranks_(ranks),
+        parts_(ranks, options.output, token_channels(), options.seconds_between_records) {}
 
-  void take(const EncodedBlock& block) {
-    size_t begin = 0;
-    const std::span<const int32_t> tokens = block.tokens;
-    for (size_t end : block.ends) {
-      writer_.append(tokens.subspan(begin, end - begin));
-      writer_.end_document();
-      begin = end;
-    }
-    writer_.append(tokens.subspan(begin));
-    report_.text_bytes += block.text_bytes;
-    report_.empty_documents += block.empty_documents;
-    report_.changed_parts += block.changed_parts;
-    report_.counts += block.counts;
-    for (const MalformedLine& line : block.malformed) note(line);
-    if (report_.malformed_lines > options_.max_malformed) {
-      throw_malformed(report_.malformed_lines, options_.max_malformed, report_.first_malformed);
-    }
+  PrepareReport run() {
+    with_parts(parts_, [&] {
+      on_all_ranks(ranks_, [&] {
+        if (ranks_.is_first()) begin();
+      });
+      on_all_ranks(ranks_, [&] {
+        if (!ranks_.is_first()) join();
+      });
+      const auto began = std::chrono::steady_clock::now();
+      on_all_ranks(ranks_, [&] {
+        try {
+          encode();
+        } catch (...) {
+          parts_.stop_others();
+          throw;
+        }
+      });
+      make_corpus();
+      report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+      on_all_ranks(ranks_, [&] {
+        if (ranks_.is_first()) commit();
+      });
+    });
+    return report_;
   }
 
  private:
-  void note(const MalformedLine& line) {
-    ++report_.malformed_lines;
-    if (report_.first_malformed.size() >= malformed_shown) return;
-    report_.first_malformed.push_back(line);
-    log_warning("{}:{}: malformed: {}", line.file, line.line, line.reason);
+  // On the first rank.
+  void begin() {
+    check_options(options_);
+    const std::vector<std::filesystem::path> outputs{bin_path(options_.output), index_path(options_.output),
+                                                     record_path(options_.output),
+                                                     unigram_path(bin_path(options_.output)), options_.tokenizer};
+    files_ = find_input_files(options_.inputs, options_.format, outputs, options_.patterns);
+    check_shareable(files_, ranks_.size());
+    check_inputs(files_, options_.rules, options_.max_malformed, [&] { check_stop(options_); });
+    std::vector<PartInput> inputs;
+    std::vector<int> formats;
+    for (const InputFile& file : files_) {
+      inputs.push_back(part_input(file.path));
+      formats.push_back(static_cast<int>(file.format));
+    }
+    made_ = make_tokenizer(options_, files_, inputs);
+    writer_.emplace(options_.output, made_.tokenizer->vocabulary(),
+                    CorpusWriter::Options{.overwrite = options_.overwrite, .tokenizer = made_.record});
+    const Json identity = {"tokens", 1, made_.record.checksum, json_of_rules(options_.rules),
+                           static_cast<int>(options_.format)};
+    parts_.begin({.identity = digest_of(identity),
+                  .inputs = std::move(inputs),
+                  .more = {{"formats", formats}, {"tokenizer", made_.record.checksum}}},
+                 options_.resume);
+    if (!options_.train) return;
+    write_text_atomically(parts_.folder() / "tokenizer", made_.model);
+    write_text_atomically(parts_.folder() / "training", made_.training);
+  }
+
+  void join() {
+    parts_.join();
+    made_.model = read_text(options_.train ? parts_.folder() / "tokenizer" : std::filesystem::path(options_.tokenizer));
+    made_.tokenizer = Tokenizer::from_bytes(made_.model, options_.tokenizer);
+    made_.record = record_tokenizer(made_.model, made_.tokenizer->vocabulary());
+    const Json& more = parts_.plan().more;
+    if (more.at("tokenizer") != made_.record.checksum) {
+      throw UserError::of("rank {} sees another {} than rank 0; all ranks must see the same files", ranks_.rank(),
+                          options_.tokenizer);
+    }
+    const auto formats = more.at("formats").get<std::vector<int>>();
+    for (size_t input = 0; input < formats.size(); ++input) {
+      const PartInput& one = parts_.plan().inputs[input];
+      files_.push_back({one.path, static_cast<TextFormat>(formats[input]), one.bytes});
+    }
+  }
+
+  int threads() const { return static_cast<int>(options_.threads > 0 ? options_.threads : ranks_.cores()); }
+
+  void encode() {
+    std::vector<InputFile> own;
+    uint64_t own_bytes = 0;
+    for (const size_t input : parts_.own()) {
+      own.push_back(files_[input]);
+      own_bytes += own.back().bytes;
+    }
+    BlockRules rules = options_.rules;
+    rules.cut = [&](std::string_view text) { return made_.tokenizer->cut(text); };
+    TextBlocks blocks(own, rules);
+    const uint64_t kept = parts_.bytes_kept(), left = parts_.bytes_left();
+    Progress progress("tokenizing", kept + left, kept);
+    TokenPartsWriter writer(parts_, own, token_type_for(made_.tokenizer->vocabulary()), options_.max_malformed);
+    std::deque<uint64_t> read_by;  // bytes on disk up to the end of each block that is being encoded
+    ordered_map<TextBlock, EncodedBlock>(
+        threads(),
+        [&]() -> std::optional<TextBlock> {
+          check_stop(options_);
+          if (parts_.is_stopped()) return std::nullopt;
+          auto block = blocks.next();
+          if (block) read_by.push_back(blocks.disk_bytes_read());
+          return block;
+        },
+        [&]() -> std::function<EncodedBlock(TextBlock&)> {
+          auto encoder = std::make_shared<BlockEncoder>(*made_.tokenizer, rules);
+          return [encoder](TextBlock& block) { return encoder->encode(block); };
+        },
+        [&](EncodedBlock& block) {
+          check_stop(options_);
+          writer.take(block);
+          if (ranks_.is_first()) {
+            // Blocks that are only read do not count: they would make the estimate of the first minute too short. The
+            // other ranks are taken to have encoded as large a share of their files.
+            const double share =
+                own_bytes == 0 ? 1 : static_cast<double>(read_by.front()) / static_cast<double>(own_bytes);
+            progress.update(kept + static_cast<uint64_t>(share * static_cast<double>(left)),
+                            fmt::format("{} tokens", format_count(static_cast<int64_t>(writer.tokens()))));
+          }
+          read_by.pop_front();
+        });
+    if (!parts_.is_stopped()) writer.finish();
+  }
+
+  // Ranks copy the tokens of all parts to their places in the .bin; the first one writes lengths meanwhile.
+  void make_corpus() {
+    std::vector<FilePart> all;
+    on_all_ranks(ranks_, [&] {
+      if (!ranks_.is_first()) return;
+      all = parts_.collect();
+      sum_up(all);
+      write_places(all);
+    });
+    const std::filesystem::path bin = ranks_.gather(writer_ ? writer_->unfinished_bin().string() : "").front();
+    on_all_ranks(ranks_, [&] {
+      copy_tokens(bin);
+      for (const FilePart& part : all) {
+        check_stop(options_);
+        add_lengths(*writer_, parts_.folder(), part);
+      }
+    });
+  }
+
+  void sum_up(const std::vector<FilePart>& all) {
+    for (const FilePart& part : all) report_.add(EncodedText::of_json(parse_json(part.facts)));
+    if (report_.malformed_lines > options_.max_malformed) {
+      throw_malformed(report_.malformed_lines, options_.max_malformed, report_.first_malformed);
+    }
+    if (report_.documents == 0) throw UserError("the input holds no text; nothing was written");
+    report_.files = files_.size();
+    report_.threads = threads() * static_cast<int>(ranks_.size());
+    report_.vocabulary = made_.tokenizer->vocabulary();
+    report_.type = writer_->type();
+  }
+
+  std::filesystem::path places_path() const { return parts_.folder() / "places.json"; }
+
+  void write_places(const std::vector<FilePart>& all) const {
+    Json places = Json::array();
+    uint64_t at = 0;
+    for (const FilePart& part : all) {
+      const PartRange& range = part.ranges.at(tokens_channel);
+      places.push_back({range.file, range.offset, range.bytes, at});
+      at += range.bytes;
+    }
+    write_text_atomically(places_path(), places.dump() + "\n");
+  }
+
+  void copy_tokens(const std::filesystem::path& bin) const {
+    const Json places = parse_json(read_text(places_path()));
+    std::vector<uint64_t> sizes;
+    for (const Json& place : places) sizes.push_back(place.at(2));
+    const std::vector<int64_t> rank_of = ranks_by_size(sizes, ranks_.size());
+    RangeCopy copy(bin);
+    Progress progress("joining the parts", sizes.size());
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (ranks_.is_first()) progress.update(i);
+      if (rank_of[i] != ranks_.rank()) continue;
+      check_stop(options_);
+      const Json& place = places[i];
+      copy.copy(parts_.folder() / place.at(0).get<std::string>(), {.offset = place.at(1), .bytes = place.at(2)},
+                place.at(3));
+    }
+    copy.sync();
+  }
+
+  void commit() {
+    check_stop(options_);
+    writer_->commit(made_.trained.get());
   }
 
   const PrepareOptions& options_;
-  CorpusWriter& writer_;
-  PrepareReport& report_;
+  PrepareRanks& ranks_;
+  RunTokenizer made_;
+  std::optional<CorpusWriter> writer_;  // of the first rank
+  FileParts parts_;
+  std::vector<InputFile> files_;
+  PrepareReport report_ = {};
 };
-
-void encode_all(const PrepareOptions& options, const std::vector<InputFile>& files, const Tokenizer& tokenizer,
-                CorpusWriter& writer, PrepareReport& report) {
-  BlockRules rules = options.rules;
-  rules.cut = [&](std::string_view text) { return tokenizer.cut(text); };
-  TextBlocks blocks(files, rules);
-  uint64_t disk_bytes = 0;
-  for (const InputFile& file : files) disk_bytes += file.bytes;
-  Progress progress("tokenizing", disk_bytes);
-  Sink sink(options, writer, report);
-  std::deque<uint64_t> read_by;  // bytes on disk up to the end of each block that is being encoded
-  ordered_map<TextBlock, EncodedBlock>(
-      report.threads,
-      [&] {
-        check_stop(options);
-        auto block = blocks.next();
-        if (block) read_by.push_back(blocks.disk_bytes_read());
-        return block;
-      },
-      [&]() -> std::function<EncodedBlock(TextBlock&)> {
-        auto encoder = std::make_shared<BlockEncoder>(tokenizer, rules);
-        return [encoder](TextBlock& block) { return encoder->encode(block); };
-      },
-      [&](EncodedBlock& block) {
-        check_stop(options);
-        sink.take(block);
-        // Blocks that are only read do not count: they would make the estimate of the first minute too short.
-        progress.update(read_by.front(), fmt::format("{} tokens", format_count(static_cast<int64_t>(writer.tokens()))));
-        read_by.pop_front();
-      });
-}
 
 }  // namespace
 
@@ -219,28 +339,8 @@ std::string output_prefix(const std::string& output) {
 }
 
 PrepareReport prepare(const PrepareOptions& options) {
-  check_options(options);
-  const std::vector<std::filesystem::path> outputs{bin_path(options.output), index_path(options.output),
-                                                   record_path(options.output), unigram_path(bin_path(options.output)),
-                                                   options.tokenizer};
-  const std::vector<InputFile> files = find_input_files(options.inputs, options.format, outputs, options.patterns);
-  check_inputs(files, options.rules, options.max_malformed, [&] { check_stop(options); });
-  PrepareReport report;
-  report.files = files.size();
-  report.threads = options.threads > 0 ? options.threads : static_cast<int>(usable_cores());
-  const RunTokenizer made = make_tokenizer(options, files);
-  report.vocabulary = made.tokenizer->vocabulary();
-  CorpusWriter writer(options.output, report.vocabulary, {.overwrite = options.overwrite, .tokenizer = made.record});
-  report.type = writer.type();
-  const auto began = std::chrono::steady_clock::now();
-  encode_all(options, files, *made.tokenizer, writer, report);
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  report.documents = writer.documents();
-  report.tokens = writer.tokens();
-  if (report.documents == 0) throw UserError("the input holds no text; nothing was written");
-  check_stop(options);
-  writer.commit(made.trained.get());
-  return report;
+  const std::unique_ptr<PrepareRanks> alone = one_prepare_rank();
+  return TextRun(options, options.ranks != nullptr ? *options.ranks : *alone).run();
 }
 
 std::vector<std::string> PrepareReport::warnings() const {
@@ -260,25 +360,13 @@ std::vector<std::string> PrepareReport::warnings() const {
 }
 
 Json PrepareReport::json() const {
-  Json malformed = Json::array();
-  for (const MalformedLine& line : first_malformed) {
-    malformed.push_back({{"file", line.file}, {"line", line.line}, {"reason", line.reason}});
-  }
-  return {{"files", files},
-          {"documents", documents},
-          {"tokens", tokens},
-          {"text_bytes", text_bytes},
-          {"vocabulary", vocabulary},
-          {"token_type", token_type_name(type)},
-          {"empty_documents", empty_documents},
-          {"malformed_lines", malformed_lines},
-          {"first_malformed", malformed},
-          {"invalid_bytes", counts.invalid_bytes},
-          {"space_marks", counts.space_marks},
-          {"unknown_tokens", counts.unknown_tokens},
-          {"changed_parts", changed_parts},
-          {"threads", threads},
-          {"seconds", seconds}};
+  Json json = json_of_counts();
+  json.update({{"files", files},
+               {"vocabulary", vocabulary},
+               {"token_type", token_type_name(type)},
+               {"threads", threads},
+               {"seconds", seconds}});
+  return json;
 }
 
 }  // namespace terrace::data

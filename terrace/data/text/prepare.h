@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "terrace/base/json.h"
+#include "terrace/data/prepare_ranks.h"
 #include "terrace/data/text/corpus_index.h"
 #include "terrace/data/text/text_blocks.h"
-#include "terrace/data/text/text_encoder.h"
+#include "terrace/data/text/token_parts.h"
 
 namespace terrace::data {
 
@@ -26,23 +27,22 @@ struct PrepareOptions {
   uint64_t max_malformed = 0;  // lines; one more fails the run
   int threads = 0;             // 0: one per core
   bool overwrite = false;
-  const std::atomic<bool>* stop = nullptr;  // set: the run ends with an error and leaves nothing behind
+  bool resume = false;  // take what a preparation of the same output that was killed or interrupted had finished
+  // The processes that share the work, all with the same options; nullptr: this one alone.
+  PrepareRanks* ranks = nullptr;
+  double seconds_between_records = 30;  // of which input files are finished
+  // Set: the run ends with an error, and keeps nothing but the input files that are finished, for resume.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 // The prefix that is meant by --output: "data/val" for "data/val.bin" and "data/val.idx".
 std::string output_prefix(const std::string& output);
 
-struct PrepareReport {
-  uint64_t files = 0, documents = 0, tokens = 0;
-  uint64_t text_bytes = 0;       // of the documents, unpacked
-  uint64_t empty_documents = 0;  // left out
-  uint64_t changed_parts = 0;    // parts of documents (up to about a MiB) that do not decode to their exact bytes
-  uint64_t malformed_lines = 0;  // left out
-  std::vector<MalformedLine> first_malformed;
-  EncodeCounts counts;
+struct PrepareReport : EncodedText {
+  uint64_t files = 0;
   int64_t vocabulary = 0;
   TokenType type = TokenType::uint16;
-  int threads = 0;
+  int threads = 0;     // of all ranks
   double seconds = 0;  // of encoding
 
   // As log lines: what was left out or changed.
@@ -51,8 +51,9 @@ struct PrepareReport {
 };
 
 // Writes options.output.bin, .idx and .corpus.json, and the tokenizer that was trained for them, all of them or none.
-// Each document ends with the tokenizer's end token. The result does not depend on the number of threads. Throws
-// UserError for errors that the user can correct.
+// Each document ends with the tokenizer's end token. The result does not depend on the number of threads and ranks:
+// ranks share the input files by size (file_parts.h). The report is the first rank's; that of other ranks is empty.
+// Throws UserError for errors that the user can correct, on all ranks, with text on the first alone.
 PrepareReport prepare(const PrepareOptions& options);
 
 }  // namespace terrace::data

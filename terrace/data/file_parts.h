@@ -1,0 +1,159 @@
+// What ranks have made of the input files so far, in a folder beside the dataset, so that others continue after a kill.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "terrace/base/error.h"
+#include "terrace/base/json.h"
+#include "terrace/data/prepare_ranks.h"
+
+namespace terrace::data {
+
+struct PartInput {
+  std::filesystem::path path = {};
+  uint64_t bytes = 0;         // on disk
+  std::string identity = {};  // of path, size and time of change; "" of a pipe, which gives its bytes once
+};
+
+// The input with its identity as the file is now.
+PartInput part_input(const std::filesystem::path& path);
+
+// The rank of each piece of work, by its size: from the largest to the smallest, each goes to the rank with the least
+// so far (ties: the first). By Graham (SIAM J. Appl. Math. 17, 1969) no rank has more than 4/3 of the best division's.
+std::vector<int64_t> ranks_by_size(std::span<const uint64_t> sizes, int64_t ranks);
+
+// Bytes of a file in the folder.
+struct PartRange {
+  std::string file = {};
+  uint64_t offset = 0, bytes = 0;
+};
+
+// What was made of an input file: one range for each channel, and facts of the caller.
+struct FilePart {
+  std::vector<PartRange> ranges = {};
+  std::string facts = {};  // UTF-8
+};
+
+// P.parts of the prefix P. Each rank appends what it makes to files of its own there, one for each channel, and records
+// from time to time which input files it has finished. Those survive a kill, and also the end by an exception, until
+// remove() or discard(); where no input file was finished the destructor removes the folder. Write errors throw
+// std::system_error.
+class FileParts {
+ public:
+  struct Plan {
+    std::string identity =
+        {};  // of what is made of a file: flags and the like; parts with another one are not continued
+    std::vector<PartInput> inputs = {};
+    Json more = {};  // what the other ranks have to know
+  };
+  static std::filesystem::path folder_of(const std::string& prefix);
+
+  // All ranks construct it together. Nothing is written yet.
+  FileParts(PrepareRanks& ranks, const std::string& prefix, std::vector<std::string> channels,
+            double seconds_between_records);
+  FileParts(const FileParts&) = delete;
+  ~FileParts();
+
+  // On the first rank: takes what an earlier preparation left or, without `resume`, removes it; then tells the others.
+  // Throws UserError where the parts that were left have another identity.
+  void begin(Plan plan, bool resume);
+  // On the others, behind begin(). Throws UserError where they do not see the folder.
+  void join();
+
+  const std::filesystem::path& folder() const { return folder_; }
+  const Plan& plan() const { return plan_; }
+  uint64_t bytes_kept() const { return bytes_kept_; }  // of the input files that were finished before
+  uint64_t bytes_left() const { return bytes_left_; }  // of those that were not, for all ranks
+  // This rank's input files, ascending: numbers in plan().inputs.
+  const std::vector<size_t>& own() const { return own_; }
+
+  void append(size_t channel, std::span<const std::byte> bytes);
+  // All that was appended since the last call is of this input file, and is complete.
+  void finish_file(size_t input, std::string facts);
+  // Makes all finished files durable.
+  void record();
+
+  // Asks the other ranks to end early, since this one has failed. is_stopped() looks once a second.
+  void stop_others();
+  bool is_stopped();
+
+  // On the first rank, once all have recorded everything: the part of each input file.
+  std::vector<FilePart> collect() const;
+  // Once the dataset is complete, on all ranks; the first one removes the folder.
+  void remove();
+  // After a refusal, on all ranks: nothing is kept.
+  void discard();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Parts = std::map<std::string, FilePart>;  // by the identities of input files
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  struct Channel {
+    std::string file;
+    std::unique_ptr<std::FILE, Close> open;
+    uint64_t written = 0, finished = 0;
+  };
+  std::filesystem::path journal_path(int64_t attempt, int64_t rank) const;
+  bool read_journal(const std::filesystem::path& path, Parts& parts) const;
+  int64_t read_left_over();
+  void open(int64_t attempt);
+  void share_out(const std::vector<size_t>& left);
+  void leave_or_tidy() noexcept;
+
+  PrepareRanks& ranks_;
+  std::filesystem::path folder_;
+  std::vector<std::string> names_;
+  double seconds_;
+  std::string start_;  // a name of this preparation
+  int64_t attempt_ = 0;
+  Plan plan_;
+  Parts kept_;
+  uint64_t bytes_kept_ = 0, bytes_left_ = 0;
+  std::vector<size_t> own_;
+  std::vector<Channel> channels_;
+  std::string journal_ = {};  // a line of JSON for each finished file
+  bool is_open_ = false, is_removed_ = false, is_stopped_ = false;
+  Clock::time_point recorded_ = Clock::now(), looked_ = Clock::now();
+};
+
+// Calls `steps`, which make the dataset, on all ranks. Then the parts are removed. Where the steps throw a refusal of
+// the input or the flags they are discarded, and otherwise kept.
+template <typename Steps>
+void with_parts(FileParts& parts, const Steps& steps) {
+  try {
+    steps();
+    parts.remove();
+  } catch (const UserError& error) {
+    if (error.code == ExitCode::bad_input) parts.discard();
+    throw;
+  }
+}
+
+// Copies bytes of other files into one, at any place. Throws std::system_error.
+class RangeCopy {
+ public:
+  explicit RangeCopy(std::filesystem::path to);
+  RangeCopy(const RangeCopy&) = delete;
+  ~RangeCopy();
+  void copy(const std::filesystem::path& from, const PartRange& range, uint64_t offset);
+  // Makes all that was copied durable.
+  void sync() const;
+
+ private:
+  std::filesystem::path to_, from_ = {};
+  int out_ = -1, in_ = -1;
+  std::vector<std::byte> block_ = {};
+};
+
+}  // namespace terrace::data
