@@ -29,6 +29,10 @@ namespace fs = std::filesystem;
 constexpr const char* plan_name = "plan.json";
 constexpr const char* paths_name = "inputs";  // each ends with a zero, since paths need not be UTF-8
 constexpr const char* stop_name = "stop";
+
+// The system caches what one call writes in pages as large as that, of which whoever maps the file is charged whole
+// ones for the bytes that it looks at.
+constexpr size_t copied_at_once = size_t{1} << 16;
 constexpr const char* journal_ending = ".jsonl";
 
 std::string line_of_part(const std::string& identity, const FilePart& part) {
@@ -342,7 +346,7 @@ void RangeCopy::copy(const fs::path& from, const PartRange& range, uint64_t offs
     from_ = from;
   }
   for (uint64_t done = 0; done < range.bytes;) {
-    block_.resize(std::min<uint64_t>(size_t{1} << 20, range.bytes - done));
+    block_.resize(std::min<uint64_t>(copied_at_once, range.bytes - done));
     const ssize_t got = ::pread(in_, block_.data(), block_.size(), static_cast<off_t>(range.offset + done));
     if (got <= 0) throw_read_error(got == 0 ? EIO : errno);
     for (ssize_t written = 0; written < got;) {
