@@ -7,7 +7,9 @@
 #include <string>
 
 #include "cli/reporting_process.h"
+#include "cli/training/text_of_first.h"
 #include "terrace/base/error.h"
+#include "terrace/base/file.h"
 #include "terrace/base/log.h"
 #include "terrace/config/load_for_check.h"
 #include "terrace/models/families.h"
@@ -37,20 +39,23 @@ std::shared_ptr<comm::MpiLibrary> start_mpi() {
   }
 }
 
-// `load` throws what a configuration has wrong.
-LaunchedRanks connect_with(const std::function<config::Config()>& load, int64_t threads) {
-  if (!comm::started_by_mpi()) return {.config = load()};
+// Takes the configuration from its text, or, where that is not known, reads it. Throws what it has wrong.
+using Load = std::function<config::Config(const std::optional<std::string>& text)>;
+
+LaunchedRanks connect_with(const std::string& path, const Load& load, int64_t threads) {
+  if (!comm::started_by_mpi()) return {.config = load(std::nullopt)};
   LaunchedRanks ranks;
+  ranks.library = start_mpi();
+  const std::optional<std::string> text = text_of_first(ranks.library, path);
   std::optional<UserError> problem;
   try {
     check_threads(threads);
-    ranks.config = load();
+    ranks.config = load(text);
   } catch (const UserError& error) {
     problem = error;
   } catch (const std::exception& error) {
     problem.emplace(error.what(), ExitCode::failure);  // must reach agree(), where the other ranks wait for this one
   }
-  ranks.library = start_mpi();
   std::optional<UserError> refusal;
   try {
     ranks.world = comm::make_mpi_world(ranks.library, train::world_options(ranks.config));
@@ -72,7 +77,11 @@ LaunchedRanks connect_with(const std::function<config::Config()>& load, int64_t 
 }  // namespace
 
 LaunchedRanks load_and_connect(const std::string& config, const std::vector<std::string>& overrides, int64_t threads) {
-  return connect_with([&] { return config::load(config, models::families(), overrides); }, threads);
+  const Load load = [&](const std::optional<std::string>& text) {
+    const std::string toml = text ? *text : read_text(config);
+    return config::parse(toml, config, models::families(), overrides);
+  };
+  return connect_with(config, load, threads);
 }
 
 LaunchedRanks load_for_check_and_connect(const std::string& config, const std::vector<std::string>& overrides,
@@ -80,12 +89,16 @@ LaunchedRanks load_for_check_and_connect(const std::string& config, const std::v
   const auto file_problems = [&](const config::Config& read) {
     return train::file_problems(read, train::is_new_run(resume, read.checkpoint.folder));
   };
-  return connect_with([&] { return config::load_for_check(config, models::families(), overrides, file_problems); },
-                      threads);
+  const Load load = [&](const std::optional<std::string>& text) {
+    const std::string toml = text ? *text : read_text(config);
+    return config::parse_for_check(toml, config, models::families(), overrides, file_problems);
+  };
+  return connect_with(config, load, threads);
 }
 
 LaunchedRanks connect(int64_t threads) {
-  return connect_with([] { return config::Config(); }, threads);
+  return connect_with(
+      "", [](const std::optional<std::string>&) { return config::Config(); }, threads);
 }
 
 void check_same_configuration(LaunchedRanks& ranks) {

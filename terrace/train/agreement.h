@@ -35,6 +35,11 @@ using StartFacts = std::vector<std::pair<std::string, std::string>>;
 // every fact that differs, and which ranks have which value. Costs one gather of 16 bytes a member if nothing differs.
 void check_same(comm::Comm& all, const StartFacts& facts);
 
+// The same for facts about files, with all ranks of the world in order. So that no file is read by all ranks, the first
+// rank of each node reads for the others there that have its working folder; `facts` is called on these ranks alone.
+// Costs one more gather of 16 bytes a member.
+void check_same_files(comm::Comm& all, int64_t ranks_per_node, const std::function<StartFacts()>& facts);
+
 // Runs a rank's part of the program. An exception ends the other ranks at once with its text and is then rethrown. The
 // other ranks do not wait until the objects of this rank are destroyed, which may take long. A Refusal is only
 // rethrown, since all ranks know of it.

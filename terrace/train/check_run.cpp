@@ -114,12 +114,15 @@ RunCheck check_run(const config::Config& config, const RunOptions& options) {
   return abort_on_error(world, [&] {
     const auto all = world.connect(mesh::all_ranks("control", world.size()));
     check_same(*all, start_facts(config, options));
+    check_same_files(*all, world.ranks_per_node(), [&] { return file_facts(config); });
     RunChecker checker(config, options, world.size(), world.ranks_per_node());
     const std::string checkpoint = broadcast_result(*all, [&]() -> std::string {
       checker.run();
       return checker.check.checkpoint.string();
     });
-    if (checkpoint.empty()) check_same(*all, initial_weights_facts(config));
+    if (checkpoint.empty()) {
+      check_same_files(*all, world.ranks_per_node(), [&] { return initial_weights_facts(config); });
+    }
     return checker.check;
   });
 }

@@ -1,12 +1,17 @@
 // Compares the facts that the ranks of a launch were given: first their digests, and the texts only if digests differ.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "terrace/base/file.h"
@@ -22,23 +27,26 @@ constexpr size_t most_variants = 8;
 
 // Ranks that were given the same facts.
 struct Variant {
-  std::string digest;
   std::vector<int64_t> ranks;
   std::map<std::string, std::string> facts = {};
 };
 
-std::vector<Variant> variants_of(comm::Comm& all, const std::string& text) {
-  const std::string own = checksum(std::as_bytes(std::span(text)));
-  const size_t length = own.size();
+// In the order of their first ranks. Members without a text are left out.
+std::vector<Variant> variants_of(comm::Comm& all, const std::optional<std::string>& text) {
+  const size_t length = checksum({}).size();
+  const std::string none(length, ' ');
+  const std::string own = text ? checksum(std::as_bytes(std::span(*text))) : none;
   std::string digests(length * static_cast<size_t>(all.size()), ' ');
   all.all_gather(own.data(), digests.data(), static_cast<int64_t>(length), comm::Type::uint8, {.what = "same start"})
       .wait();
   std::vector<Variant> variants;
+  std::unordered_map<std::string, size_t> number_of;  // there may be as many variants as members
   for (int64_t member = 0; member < all.size(); ++member) {
     const std::string digest = digests.substr(static_cast<size_t>(member) * length, length);
-    auto found = std::ranges::find(variants, digest, &Variant::digest);
-    if (found == variants.end()) found = variants.insert(found, {.digest = digest, .ranks = {}});
-    found->ranks.push_back(all.group().ranks[static_cast<size_t>(member)]);
+    if (digest == none) continue;
+    const auto [found, is_new] = number_of.emplace(digest, variants.size());
+    if (is_new) variants.push_back({.ranks = {}});
+    variants[found->second].ranks.push_back(all.group().ranks[static_cast<size_t>(member)]);
   }
   return variants;
 }
@@ -62,18 +70,18 @@ std::string difference(const std::string& name, const std::vector<Variant>& vari
   return fmt::format("\n  {} is {}", name, fmt::join(parts, ", "));
 }
 
-}  // namespace
-
-void check_same(comm::Comm& all, const StartFacts& facts) {
-  const std::string own = Json(facts).dump(-1, ' ', false, Json::error_handler_t::replace);
+void compare_facts(comm::Comm& all, const std::optional<StartFacts>& facts) {
+  std::optional<std::string> own;
+  if (facts) own = Json(*facts).dump(-1, ' ', false, Json::error_handler_t::replace);
   std::vector<Variant> variants = variants_of(all, own);
-  if (variants.size() == 1) return;
+  if (variants.size() <= 1) return;
   const size_t num_variants = variants.size();
   variants.resize(std::min(num_variants, most_variants));
   std::vector<std::string> names;
   for (Variant& variant : variants) {
     const auto member = std::ranges::find(all.group().ranks, variant.ranks.front()) - all.group().ranks.begin();
-    for (const auto& [name, value] : Json::parse(broadcast_text(all, own, member, "same start")).get<StartFacts>()) {
+    for (const auto& [name, value] :
+         Json::parse(broadcast_text(all, own.value_or(""), member, "same start")).get<StartFacts>()) {
       if (std::ranges::find(names, name) == names.end()) names.push_back(name);
       variant.facts[name] = value;
     }
@@ -88,6 +96,32 @@ void check_same(comm::Comm& all, const StartFacts& facts) {
       "the ranks of this run were not started with the same settings, files and program, so nothing is trained:" +
       differences +
       "\nStart all ranks with one configuration and one command line, and give every machine the same files");
+}
+
+// Device and number of the working folder.
+using Folder = std::array<uint64_t, 2>;
+
+Folder working_folder() {
+  struct stat status {};
+  if (::stat(".", &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
+}
+
+// Whether no rank before this one on its node has the same working folder, and so the same files by the same names.
+bool reads_for_node(comm::Comm& all, int64_t ranks_per_node) {
+  const Folder own = working_folder();
+  std::vector<Folder> folders(static_cast<size_t>(all.size()));
+  all.all_gather(own.data(), folders.data(), std::ssize(own), comm::Type::int64, {.what = "working folders"}).wait();
+  const auto first = folders.begin() + all.member() / ranks_per_node * ranks_per_node;
+  return std::find(first, folders.begin() + all.member(), own) == folders.begin() + all.member();
+}
+
+}  // namespace
+
+void check_same(comm::Comm& all, const StartFacts& facts) { compare_facts(all, facts); }
+
+void check_same_files(comm::Comm& all, int64_t ranks_per_node, const std::function<StartFacts()>& facts) {
+  compare_facts(all, reads_for_node(all, ranks_per_node) ? std::optional(facts()) : std::nullopt);
 }
 
 }  // namespace terrace::train

@@ -227,6 +227,7 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
 RunResult run_as_process(const config::Config& config, const RunOptions& options, comm::World& world) {
   const auto all = world.connect(mesh::all_ranks("control", world.size()));
   check_same(*all, start_facts(config, options));
+  check_same_files(*all, world.ranks_per_node(), [&] { return file_facts(config); });
   const at::Device device = choose_device(config.train.device, world);
   bind_near(device);
   const bool first = world.rank() == 0;
@@ -239,7 +240,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
     check_shared_folder(*all, config.checkpoint.folder);
     std::unique_ptr<checkpoint::Reader> own;
     if (checkpoint.empty()) {
-      check_same(*all, initial_weights_facts(config));
+      check_same_files(*all, world.ranks_per_node(), [&] { return initial_weights_facts(config); });
     } else {
       own = open_chosen(world, *all, checkpoint, options);
     }

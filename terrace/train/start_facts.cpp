@@ -68,8 +68,6 @@ StartFacts initial_weights_facts(const config::Config& config) {
 
 StartFacts start_facts(const config::Config& config, const RunOptions& options) {
   StartFacts facts = program_facts(config);
-  const StartFacts files = file_facts(config);
-  facts.insert(facts.end(), files.begin(), files.end());
   facts.emplace_back("--resume", options.resume.empty() ? "not given" : options.resume);
   facts.emplace_back("--profile", options.profile_steps == 0 ? "not given" : std::to_string(options.profile_steps));
   return facts;

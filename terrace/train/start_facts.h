@@ -18,7 +18,7 @@ StartFacts initial_weights_facts(const config::Config& config);
 
 struct RunOptions;
 
-// The program, the files and the options that decide how a run starts.
+// The program and the options that decide how a run starts, without file_facts().
 StartFacts start_facts(const config::Config& config, const RunOptions& options);
 
 }  // namespace terrace::train

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "terrace/comm/comm.h"
 #include "terrace/comm/launcher.h"
@@ -16,6 +17,9 @@ bool made_with_mpi();
 // ended in an error, since its peers may never call MPI_Finalize.
 class MpiLibrary;
 std::shared_ptr<MpiLibrary> start_mpi();  // throws UserError where the MPI library or the launch is unusable
+
+// The bytes of the first process, on every process of the launch, before there is a world. A collective.
+std::string broadcast_bytes(const std::shared_ptr<MpiLibrary>& library, std::string bytes);
 
 // Sizes at which the backend changes its algorithm. Tests make them smaller, so that short buffers take all paths.
 struct MpiLimits {

@@ -1,0 +1,61 @@
+"""Tests which files the ranks of a launch open when a run starts, as strace counts them."""
+import collections
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+from commands_test import TERRACE, TINY, CommandTest, prepare_corpus  # noqa: E402
+from ranks_test import ENVIRONMENT  # noqa: E402
+
+SCRIPT = 'exec strace -f -qq -e trace=openat -o opened.$OMPI_COMM_WORLD_RANK "$0" "$@"'
+
+
+def can_trace():
+    return shutil.which("strace") is not None and subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], capture_output=True).returncode == 0
+
+
+class StartFiles(CommandTest):
+    def setUp(self):
+        self.folder = self.scratch()
+        prepare_corpus(self.folder)
+        (self.folder / "run.toml").write_text(TINY.replace("global_batch = 2", "global_batch = 4").replace("steps = 4", "steps = 1"))
+
+    def opened(self, ranks, folder):
+        """For each rank, how often it opened each of the files of the run that were there before."""
+        command = ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", "sh", "-c", SCRIPT, str(TERRACE), "train", "run.toml",
+                   "--set", f"checkpoint.folder={folder}", "--set", "train.evaluate_every=0", "--set", "train.evaluate_batches=0"]
+        result = subprocess.run(command, cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=240)
+        self.expect(0, result)
+        names = {"run.toml", "corpus.bin", "corpus.idx", "corpus.corpus.json", "tokenizer.model"}
+        counts = []
+        for rank in range(ranks):
+            lines = (self.folder / f"opened.{rank}").read_text(errors="replace").splitlines()
+            found = [re.search(r'openat\(AT_FDCWD, "([^"]+)".*= \d+$', line) for line in lines]
+            counts.append(collections.Counter(pathlib.Path(one[1]).name for one in found if one and pathlib.Path(one[1]).name in names))
+        return counts
+
+    def test_the_first_rank_reads_for_the_others(self):
+        other = None
+        for ranks in (1, 2, 4):
+            with self.subTest(ranks=ranks):
+                first, *others = self.opened(ranks, f"run_{ranks}")
+                self.assertEqual(first["run.toml"], 1)
+                for counts in others:
+                    self.assertEqual(counts["run.toml"], 0)
+                    # Mapped once, and not read for the comparison among machines.
+                    self.assertEqual(counts["corpus.bin"], 1)
+                    self.assertEqual(counts["corpus.idx"], 1)
+                    self.assertEqual(counts, other or counts)  # the same on every rank and for any number of them
+                    other = counts
+                    self.assertGreater(first["tokenizer.model"], counts["tokenizer.model"])
+
+
+if __name__ == "__main__":
+    if shutil.which("mpirun") is None or not can_trace():
+        print("start_files_test.py: skipped, mpirun is not found, or strace is not found or may not trace")
+        sys.exit(77)
+    unittest.main()
