@@ -11,7 +11,8 @@ import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-from gpu_bundle_files import LIBRARIES, PROGRAMS, changed_files, packages  # noqa: E402
+from bundle_files import changed_files  # noqa: E402
+from gpu_bundle_files import LIBRARIES, PROGRAMS, packages  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUNDLE = ROOT / "build/gpu_bundle"
@@ -49,7 +50,7 @@ class Bundle(unittest.TestCase):
         with tempfile.TemporaryDirectory() as name:
             tree = pathlib.Path(name)
             (tree / "tools").mkdir()
-            for file in ("gpu_bundle", "gpu_bundle_files.py"):
+            for file in ("gpu_bundle", "gpu_bundle_files.py", "bundle_files.py"):
                 shutil.copy(ROOT / "tools" / file, tree / "tools")
             version = next(package.version for package in packages() if package.name == "libfmt9")
             (tree / "tools/gpu_packages.txt").write_text(f"libfmt9 {version} {64 * '0'}\n")
