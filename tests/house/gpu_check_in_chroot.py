@@ -15,10 +15,10 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import chroot  # noqa: E402
 from gpu_bundle_files import LIBRARIES, packages, program_environment  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NOBODY = 65534
 # The sources in the copy.
 TREE = pathlib.Path("/builder/terrace")
 # Libraries that the compiler, CMake and Python themselves load.
@@ -48,29 +48,19 @@ def remove_packages(root):
                 path.unlink()
 
 
-def run_in_copy(root, environment, command):
-    """Runs a command in the copy's sources, as a user who is not root and with this environment alone; gives its exit code."""
-    variables = [f"{name}={value}" for name, value in environment.items()]
-    return subprocess.run(["chroot", root, "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
-                           "env", "-i", f"--chdir={TREE}", *variables, *command]).returncode  # fmt: skip
-
-
 def inside(scratch, options):
     """Called in namespaces of its own: mounts the copy, makes it bare, builds in it and runs what was built."""
-    # Open MPI connects its processes over an interface, and reads the processors from /sys.
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    chroot.start_loopback()
     root = scratch / "root"
-    layers = f"lowerdir=/,upperdir={scratch / 'upper'},workdir={scratch / 'work'}"
-    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, root], check=True)
-    for folder in ("proc", "dev", "sys"):
-        subprocess.run(["mount", "--rbind", f"/{folder}", root / folder], check=True)
+    chroot.mount_over("/", root, scratch)
+    chroot.mount_of_system(root, ["proc", "dev", "sys"])
     remove_packages(root)
     tree = root / TREE.relative_to("/")
     home = tree.parent
     home.mkdir(parents=True)
     subprocess.run(["git", "clone", "-q", "--no-hardlinks", ROOT, tree], check=True)
     shutil.copytree(ROOT / "build/gpu_bundle", tree / "build/gpu_bundle", symlinks=True)
-    subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", home], check=True)
+    chroot.give_to_nobody(home)
     for path in ("usr/include/fmt/core.h", "usr/bin/orterun", "usr/include/gtest/gtest.h"):
         assert not (root / path).exists(), path
     user = {"HOME": TREE.parent, "PATH": "/usr/bin:/bin:/usr/local/cuda/bin"}
@@ -83,7 +73,7 @@ def inside(scratch, options):
          ["timeout", "120", "orterun", "-n", "2", terrace, "verify", "configs/tiny.toml", "--set", "layout.sharding=zero3"]),
     ]  # fmt: skip
     for environment, command in commands:
-        if status := run_in_copy(root, environment, command):
+        if status := chroot.run_as_nobody(root, TREE, environment, command):
             print(f"exit code {status} of {' '.join(map(str, command))}")
             return status
     return 0
@@ -99,11 +89,7 @@ def main():
     subprocess.run([ROOT / "tools/gpu_bundle"], check=True)
     # Not under the temporary folder, which may be in memory.
     with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="chroot-") as name:
-        for folder in ("root", "upper", "work"):
-            (pathlib.Path(name) / folder).mkdir()
-        options = sys.argv[1:] or ["--architectures", "90"]
-        command = ["unshare", "--mount", "--net", "--fork", "--kill-child", sys.executable, __file__, "--inside", name, *options]
-        return subprocess.run(command).returncode
+        return chroot.in_namespaces(__file__, chroot.make_scratch(name), sys.argv[1:] or ["--architectures", "90"])
 
 
 if __name__ == "__main__":
