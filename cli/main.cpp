@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "cli/build_facts.h"
 #include "cli/build_kind.h"
 #include "cli/check_words.h"
 #include "cli/command_tree.h"
@@ -32,9 +33,11 @@ std::string description() {
 
 int run(int argc, char** argv) {
   CLI::App app(description());
-  app.set_version_flag("--version",
-                       fmt::format("terrace " TERRACE_VERSION "{}", terrace::cli::build_kind().version_note),
-                       "Print the version and exit");
+  app.set_version_flag(
+      "--version",
+      fmt::format("terrace " TERRACE_VERSION "{}\ncommit: {}\n{}", terrace::cli::build_kind().version_note,
+                  terrace::cli::commit(), terrace::cli::build_facts()),
+      "Print the version and what this program was built with, and exit");
   app.require_subcommand(1);
   terrace::cli::add_train_command(app);
   terrace::cli::add_evaluate_command(app);

@@ -164,6 +164,7 @@ function(terrace_binary)
   set_target_properties(terrace_program PROPERTIES OUTPUT_NAME terrace LINKER_LANGUAGE CXX)
   get_property(rooms GLOBAL PROPERTY terrace_rooms)
   list(TRANSFORM rooms PREPEND terrace_ OUTPUT_VARIABLE libraries)
+  terrace_build_facts(terrace_cli)
   # Serves the page of a run that trains.
   pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
   target_link_libraries(terrace_cli PUBLIC ${libraries} CLI11::CLI11 PkgConfig::httplib)

@@ -56,7 +56,8 @@ class PlannerBuild(unittest.TestCase):
             self.assertNotIn(name, libraries)
 
     def test_says_what_it_is(self):
-        self.assertRegex(self.printed("--version"), r"^terrace \d+\.\d+\.\d+ \(planner build, without training\)$")
+        self.assertRegex(self.printed("--version"), r"\Aterrace \d+\.\d+\.\d+ \(planner build, without training\)\n"
+                         r"commit: .+\ncompiler: .+\ntorch: none\nMPI: none\nCUDA: none\nlibraries: of the system\n\Z")
         page, help_text = self.printed("man"), self.printed("--help")
         for command in NEEDED:
             self.assertRegex(help_text, rf"(?m)^  {command} ")
