@@ -16,7 +16,11 @@ endif()
 # Without errno and floating-point traps, square roots and divisions in loops become vectors; values stay the same.
 # How vectors are passed to functions (-Wpsabi) does not matter where all of them are inlined.
 # GCC 12 reports falsely: -Wrestrict on std::string::insert, -Wstringop-overflow on fmt::join at -O3.
-set(warnings -Wall -Wextra -Werror)
+option(TERRACE_STRICT "Take warnings for errors; OFF for compilers that the project does not test" ON)
+set(warnings -Wall -Wextra)
+if(TERRACE_STRICT)
+  list(APPEND warnings -Werror)
+endif()
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${warnings};-Wno-psabi;-Wno-restrict;-Wno-stringop-overflow;-ffp-contract=off;-fno-math-errno;-fno-trapping-math>")
 find_program(TERRACE_LLD ld.lld)
 if(TERRACE_LLD)

@@ -19,10 +19,13 @@ function(terrace_install)
   write_basic_package_version_file(${CMAKE_BINARY_DIR}/terrace-config-version.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/terrace-config.cmake ${CMAKE_BINARY_DIR}/terrace-config-version.cmake
                 ${CMAKE_SOURCE_DIR}/cmake/torch.cmake ${CMAKE_SOURCE_DIR}/cmake/libraries.cmake
-                ${CMAKE_SOURCE_DIR}/cmake/mpi.cmake ${CMAKE_SOURCE_DIR}/cmake/nccl.cmake
+                ${CMAKE_SOURCE_DIR}/cmake/bundled_libraries.cmake ${CMAKE_SOURCE_DIR}/cmake/mpi.cmake ${CMAKE_SOURCE_DIR}/cmake/nccl.cmake
           DESTINATION ${package})
+  if(TERRACE_LIBRARIES)
+    install(DIRECTORY ${TERRACE_LIBRARIES}/ DESTINATION lib/terrace/libraries)
+  endif()
   if(TARGET terrace_program)
-    # The run path into the wheel is a link option of terrace_torch and stays in the binary.
+    # Without TERRACE_RELOCATABLE the run path into the wheel is a link option of terrace_torch and stays in the binary.
     install(TARGETS terrace_program RUNTIME DESTINATION bin)
     terrace_install_own_texts()
   endif()

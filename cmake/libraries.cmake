@@ -1,4 +1,9 @@
-# The Debian libraries that the rooms use; the build and the installed package look for the same ones.
+# The Debian libraries that the rooms use; the build and the installed package look for the same ones. TERRACE_LIBRARIES is a folder
+# with the same libraries out of the archive of tools/bundle.
+if(TERRACE_LIBRARIES)
+  include(${CMAKE_CURRENT_LIST_DIR}/bundled_libraries.cmake)
+  return()
+endif()
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(spdlog REQUIRED)

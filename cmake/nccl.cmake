@@ -17,4 +17,6 @@ endif()
 add_library(terrace_nccl INTERFACE)
 target_link_libraries(terrace_nccl INTERFACE ${TERRACE_NCCL_ROOT}/lib/libnccl.so.2
                       ${nvidia_packages}/cu13/lib/libcudart.so.13)
-target_link_options(terrace_nccl INTERFACE -Wl,-rpath,${TERRACE_NCCL_ROOT}/lib -Wl,-rpath,${nvidia_packages}/cu13/lib)
+if(NOT TERRACE_RELOCATABLE)  # then cmake/torch.cmake says where they are
+  target_link_options(terrace_nccl INTERFACE -Wl,-rpath,${TERRACE_NCCL_ROOT}/lib -Wl,-rpath,${nvidia_packages}/cu13/lib)
+endif()

@@ -5,8 +5,8 @@ set(TERRACE_ARROW_ROOT "${CMAKE_SOURCE_DIR}/.deps/python/lib/python3.11/site-pac
     "Folder of the pyarrow wheel, as tools/setup installs it; where there is none, no Parquet is read")
 
 # Where the programs look for the module: beside the build's, and in lib/terrace of an installation.
-set(CMAKE_BUILD_RPATH ${CMAKE_BINARY_DIR})
-set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib/terrace")
+list(APPEND CMAKE_BUILD_RPATH ${CMAKE_BINARY_DIR})
+list(PREPEND CMAKE_INSTALL_RPATH "$ORIGIN/../lib/terrace")
 
 function(terrace_parquet_module)
   file(GLOB libraries ${TERRACE_ARROW_ROOT}/libparquet.so.* ${TERRACE_ARROW_ROOT}/libarrow.so.*)

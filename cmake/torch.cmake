@@ -5,8 +5,27 @@ if(NOT EXISTS ${TERRACE_TORCH_ROOT}/lib/libtorch_cpu.so)
                       "'torch' of an installed wheel of torch 2.11.0")
 endif()
 
-set(torch_libraries ${TERRACE_TORCH_ROOT}/lib/libtorch_cpu.so ${TERRACE_TORCH_ROOT}/lib/libc10.so
-    ${TERRACE_TORCH_ROOT}/lib/libgomp.so.1)
+set(torch_libraries ${TERRACE_TORCH_ROOT}/lib/libtorch_cpu.so ${TERRACE_TORCH_ROOT}/lib/libc10.so)
+if(EXISTS ${TERRACE_TORCH_ROOT}/lib/libgomp.so.1)
+  list(APPEND torch_libraries ${TERRACE_TORCH_ROOT}/lib/libgomp.so.1)
+else()  # a torch that was built on the machine has the system's
+  list(APPEND torch_libraries -lgomp)
+endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  # Clang's parallel regions call LLVM's run-time library of OpenMP. It has GCC's functions too, and as it stands first, torch's
+  # regions call these: one team of threads serves both.
+  foreach(name libomp.so libiomp5.so)
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${name} OUTPUT_VARIABLE llvm_openmp OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(IS_ABSOLUTE "${llvm_openmp}")
+      break()
+    endif()
+  endforeach()
+  if(NOT IS_ABSOLUTE "${llvm_openmp}")
+    message(FATAL_ERROR "${CMAKE_CXX_COMPILER} has no libomp.so; install LLVM's OpenMP library of the same version (on Debian "
+                        "libomp-VERSION-dev), or build with GCC")
+  endif()
+  list(PREPEND torch_libraries ${llvm_openmp})
+endif()
 set(torch_run_path -Wl,-rpath,${TERRACE_TORCH_ROOT}/lib)
 if(TERRACE_CUDA)
   get_filename_component(cuda_runtime ${TERRACE_TORCH_ROOT}/../nvidia/cu13/lib/libcudart.so.13 ABSOLUTE)
@@ -16,6 +35,21 @@ if(TERRACE_CUDA)
   get_filename_component(cuda_runtime_folder ${cuda_runtime} DIRECTORY)
   list(APPEND torch_libraries ${TERRACE_TORCH_ROOT}/lib/libtorch_cuda.so ${TERRACE_TORCH_ROOT}/lib/libc10_cuda.so ${cuda_runtime})
   list(APPEND torch_run_path -Wl,-rpath,${cuda_runtime_folder})
+endif()
+
+if(TERRACE_RELOCATABLE)
+  # Beside torch are NVIDIA's libraries, as in the folder of the wheel, where torch itself looks for them.
+  set(torch_run_path "")
+  set(wheel_folders torch/lib)
+  if(TERRACE_CUDA)
+    list(APPEND wheel_folders nvidia/cu13/lib nvidia/nccl/lib)
+  endif()
+  foreach(folder IN LISTS wheel_folders)
+    list(APPEND CMAKE_BUILD_RPATH ${TERRACE_TORCH_ROOT}/../${folder})
+    list(APPEND CMAKE_INSTALL_RPATH "$ORIGIN/../lib/terrace/${folder}")
+  endforeach()
+  # The folders of the machine's own libraries, such as MPI's.
+  set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 endif()
 
 add_library(terrace_torch INTERFACE)
