@@ -3,6 +3,7 @@ what would fail later, with the way out. The build itself is tested by install_i
 fetched."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -138,6 +139,15 @@ class Setup(unittest.TestCase):
         result = run(ROOT / "tools/setup", "--from", ARCHIVE, "--torch", self.torch, "--prefix", self.prefix, PATH=str(programs))
         self.assertEqual(result.returncode, 1)
         self.assertIn("there is no MPI: mpicc is not in PATH; load its module, or say --without-mpi", result.stderr)
+
+    def test_the_recipe_of_a_container_gives_options_that_there_are(self):
+        usage = run(ROOT / "tools/setup", "--help").stdout
+        recipe = (ROOT / "packaging/terrace.def").read_text()
+        options = re.findall(r"--[a-z-]+", re.search(r"tools/setup (.*)", recipe)[1])
+        self.assertEqual(options, ["--from", "--torch", "--prefix", "--build"])
+        for option in options:
+            self.assertIn(f"  {option} ", usage)
+        self.assertIn(re.search(r"torch==([\d.]+)", recipe)[1], (ROOT / "tools/setup").read_text())
 
     def test_a_prefix_that_holds_something_else_is_left_unchanged(self):
         self.prefix.mkdir()
