@@ -381,8 +381,10 @@ class Run(FinishedRun):
 
     def test_profile_prints_a_table_or_is_in_the_json(self):
         result = self.expect(0, terrace("train", "run.toml", "--set", "checkpoint.folder=table", "--profile", 2, folder=self.folder))
-        for text in ("steps 3 to 4", "backward", "aten::", "terrace::", "between operations", "table/trace_3_to_4.json"):
+        for text in ("steps 3 to 4", "backward", "aten::", "between operations", "table/trace_3_to_4.json"):
             self.assertIn(text, result.stdout)
+        # The table has the longest operations alone; which these are depends on the processor.
+        self.assertIn("terrace::", (self.folder / "table/trace_3_to_4.json").read_text())
         said = json.loads(self.expect(0, terrace("train", "run.toml", "--set", "checkpoint.folder=json", "--profile", 1, "--json",
                                                  folder=self.folder)).stdout)
         self.assertEqual((said["step"], said["finished"], said["profile"]["first_step"]), (4, True, 3))
