@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import os
 import pathlib
+import random
 import shutil
 import socket
 import subprocess
@@ -35,6 +36,8 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MpiDefault=pmix
 SlurmdParameters=config_overrides
+FirstJobId={first_job}
+TmpFS={folder}/tmp
 ReturnToService=2
 JobRequeue=1
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
@@ -79,14 +82,16 @@ class Slurm:
 
     def write_files(self):
         self.host = socket.gethostname().split(".")[0]
-        for name in ("state", "spool"):
+        for name in ("state", "spool", "tmp"):
             (self.folder / name).mkdir()
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(256))
         key.chmod(0o400)
         controller_port, node_port = free_ports(2)
         self.configuration = self.folder / "slurm.conf"
-        self.configuration.write_text(CONFIGURATION.format(host=self.host, folder=self.folder, cpus=self.cpus,
+        # PMIx and Open MPI name files of a machine by the number of the job; several of these Slurms may run at once.
+        first_job = random.randrange(1, 10**6)
+        self.configuration.write_text(CONFIGURATION.format(host=self.host, folder=self.folder, cpus=self.cpus, first_job=first_job,
                                                            controller_port=controller_port, node_port=node_port))
         self.environment = {**os.environ, "SLURM_CONF": str(self.configuration), "TERRACE_SLURM_FOLDER": str(self.folder)}
 
