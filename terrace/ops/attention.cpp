@@ -18,15 +18,16 @@ at::Tensor unfused(const Heads& heads, const at::Tensor& mask, const DropoutSite
   const int64_t batch = heads.queries.size(0), groups = heads.keys.size(1), length = heads.queries.size(2);
   const int64_t total = heads.keys.size(2), head_dim = heads.queries.size(3);
   const double scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
-  const at::Tensor queries = heads.queries.reshape({batch, groups, -1, length, head_dim});
+  const int64_t all_heads = heads.queries.size(1);
+  const at::Tensor queries = heads.queries.reshape({batch, groups, all_heads / groups, length, head_dim});
   at::Tensor scores = at::matmul(queries.mul(scale), heads.keys.unsqueeze(2).transpose(-2, -1));  // [B, G, R, T, S]
   if (mask.defined() || visibility == Visibility::causal) {
     const at::Tensor seen = mask.defined() ? mask : causal_mask(length, total, scores.device());
     scores = scores.masked_fill(seen.unsqueeze(2).logical_not(), -std::numeric_limits<double>::infinity());
   }
-  at::Tensor probabilities = at::softmax(scores, -1).view({batch, -1, length, total});  // [B, H, T, S]
+  at::Tensor probabilities = at::softmax(scores, -1).view({batch, all_heads, length, total});  // [B, H, T, S]
   probabilities = dropout(probabilities, site, name).view(scores.sizes());
-  return at::matmul(probabilities, heads.values.unsqueeze(2)).view({batch, -1, length, head_dim});
+  return at::matmul(probabilities, heads.values.unsqueeze(2)).view({batch, all_heads, length, head_dim});
 }
 
 }  // namespace
@@ -44,7 +45,7 @@ at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSi
         /*dropout_p=*/0.0, /*is_causal=*/causal, /*scale=*/std::nullopt, /*enable_gqa=*/grouped);
   }
   // The fused CPU kernel writes [B, T, H, hd], so that the result is a view on the CPU.
-  return context.transpose(1, 2).reshape({context.size(0), context.size(2), -1});
+  return context.transpose(1, 2).flatten(2);
 }
 
 at::Tensor document_mask(const at::Tensor& documents, Visibility visibility, int64_t window) {

@@ -27,9 +27,7 @@ struct SplitArguments {
 };
 
 // [B, T, G, R, hd] -> [B, G * R, T, hd]: a view if each group has one query or the memory is dense.
-at::Tensor by_head(const at::Tensor& view) {
-  return view.reshape({view.size(0), view.size(1), -1, view.size(4)}).transpose(1, 2);
-}
+at::Tensor by_head(const at::Tensor& view) { return view.flatten(2, 3).transpose(1, 2); }
 
 // The gradient of heads [B, H, T, hd] in the grouping of `view` [B, T, G, R, hd].
 at::Tensor grouped_like(const at::Tensor& heads, const at::Tensor& view) {

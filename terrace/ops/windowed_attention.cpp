@@ -24,7 +24,7 @@ at::Tensor windowed_attention(const Heads& heads, int64_t window) {
       /*cum_seq_q=*/std::nullopt, /*cum_seq_k=*/std::nullopt, /*max_q=*/length, /*max_k=*/length, /*dropout_p=*/0.0,
       /*is_causal=*/true, /*return_debug_mask=*/false, /*scale=*/std::optional<double>(),
       /*window_size_left=*/window - 1, /*window_size_right=*/0));
-  return context.reshape({context.size(0), length, -1});
+  return context.flatten(2);
 }
 
 }  // namespace terrace::ops
