@@ -32,7 +32,13 @@ inline double unit_roundoff(at::ScalarType type) {
 // programs passes 2 now and then, over half a dozen draws it stays near 1.
 class ErrorTally {
  public:
-  explicit ErrorTally(at::ScalarType type) : type_(type) {}
+  // What the sums over the draws are of: of errors as they are, or of errors in units of their own size (ours, theirs
+  // and a rounding together), so that every draw counts alike. The latter is for functions with jumps, such as a
+  // derivative where the largest of two nearly equal values decides: the draw in which a rounding turns it outweighs
+  // all others.
+  enum class Draws { by_size, alike };
+
+  explicit ErrorTally(at::ScalarType type, Draws draws = Draws::by_size) : type_(type), draws_(draws) {}
 
   void add(const std::string& name, const at::Tensor& ours, const at::Tensor& theirs, const at::Tensor& exact) {
     at::NoGradGuard no_grad;
@@ -40,10 +46,13 @@ class ErrorTally {
     const auto square = [](const at::Tensor& t) {
       return std::pow(at::linalg_vector_norm(t.to(at::kDouble)).item<double>(), 2);
     };
+    const double own = square(ours.to(at::kDouble).sub(exact)), other = square(theirs.to(at::kDouble).sub(exact));
+    const double size = square(exact), all = own + other + std::pow(unit_roundoff(type_), 2) * size;
+    const double weight = draws_ == Draws::by_size || all == 0 ? 1 : 1 / all;
     Squares& squares = squares_[name];
-    squares.ours += square(ours.to(at::kDouble).sub(exact));
-    squares.theirs += square(theirs.to(at::kDouble).sub(exact));
-    squares.size += square(exact);
+    squares.ours += weight * own;
+    squares.theirs += weight * other;
+    squares.size += weight * size;
   }
 
   // To twice their error comes one rounding of the result in the type: their error may be zero (a single element, an
@@ -67,6 +76,7 @@ class ErrorTally {
     double ours = 0, theirs = 0, size = 0;
   };
   at::ScalarType type_;
+  Draws draws_;
   std::map<std::string, Squares> squares_;
 };
 

@@ -118,8 +118,9 @@ std::unique_ptr<testing::PyTorch> GnnAgainstPyTorch::pytorch;
 
 TEST_P(GnnAgainstPyTorch, IsAsAccurateInFp32) {
   const ModelConfig& config = GetParam().config;
-  testing::ErrorTally tally(at::kFloat);
-  // Most of the error of a draw is that of one graph, so its ratio to theirs is a matter of luck in few draws.
+  // Most of the error of a draw is that of one graph, so its ratio to theirs is a matter of luck in few draws; and
+  // maxima over neighbours have derivatives with jumps.
+  testing::ErrorTally tally(at::kFloat, testing::ErrorTally::Draws::alike);
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const auto model = drawn(config, at::kFloat, seed);
     const Batch batch = rounded_graphs(config, seed, at::kFloat);
