@@ -206,6 +206,9 @@ TEST_F(RecordedOperations, FlopsEqualTheUnitTable) {
     if (window > 0) {
       half = window * (small_sequence - window / 2);
       pairs = half + window / 2;
+      // Where the processor lacks the instructions for this program's kernel, torch computes all pairs under a mask.
+      const bool with_mask = sum_of_all_with(recorded.trace, "scaled_dot_product").calls > 0;
+      if (with_mask) pairs = static_cast<double>(small_sequence * small_sequence);
     }
     EXPECT_DOUBLE_EQ(attention * half, pairs * of_table);
   });

@@ -54,7 +54,7 @@ TEST(TensorParallel, NormsOfQueriesAndKeysInBf16WithRecompute) {
                   .precision = config::Precision::bf16,
                   .recompute = config::Recompute::selective,
                   .micro_batch = 2},
-                 {2}, 10);
+                 {2}, 20);
 }
 
 // The first matrix of the feed-forward has eight outputs per input, and a rank's half of it four.
