@@ -67,7 +67,9 @@ TEST_F(ProfiledRun, NamesOurOwnOperationsToo) {
   std::set<std::string> names;
   for (const observe::OperationRow& row : profile.operations.rows) {
     names.insert(row.name);
-    EXPECT_TRUE(row.bytes > 0 || !row.name.starts_with("terrace::")) << row.name;
+    // On a CPU heads are copied by an operation of torch's, in whose row the bytes are.
+    const bool by_torch = row.name == "terrace::copy_heads";
+    EXPECT_TRUE(row.bytes > 0 || by_torch || !row.name.starts_with("terrace::")) << row.name;
   }
   const bool own = ops::products_instructions(at::kCPU, at::kFloat, ops::Products::own) != std::string_view("torch");
   expect_all_in(names, {"terrace::norm", "terrace::norm_backward", "terrace::dropout",
