@@ -265,7 +265,8 @@ TEST_F(GnnLayouts, PassVerify) {
   use_heads("gin");
   for (const int64_t ranks : {2, 3}) {
     const Keys keys = with_batch_norm({"layout.sharding=zero3", fmt::format("train.global_batch={}", 2 * ranks)});
-    const verify::Verdict verdict = verify::verify(config(keys), {.ranks = ranks});
+    // A layer's epsilon is one number, whose error is a matter of luck for longer.
+    const verify::Verdict verdict = verify::verify(config(keys), {.ranks = ranks, .seeds = 24});
     EXPECT_TRUE(verdict.holds()) << verify::text(verdict);
   }
   use_heads("painn");
