@@ -5,6 +5,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/data/graphs/prepare_graphs.h"
+#include "terrace/ops/products.h"
 #include "terrace/verify/verify.h"
 #include "tests/families/chains_of_atoms.h"
 #include "tests/families/pairs_of_atoms.h"
@@ -265,9 +266,12 @@ TEST_F(GnnLayouts, PassVerify) {
   use_heads("gin");
   for (const int64_t ranks : {2, 3}) {
     const Keys keys = with_batch_norm({"layout.sharding=zero3", fmt::format("train.global_batch={}", 2 * ranks)});
-    // A layer's epsilon is one number, whose error is a matter of luck for longer.
-    const verify::Verdict verdict = verify::verify(config(keys), {.ranks = ranks, .seeds = 24});
-    EXPECT_TRUE(verdict.holds()) << verify::text(verdict);
+    const verify::Verdict verdict = verify::verify(config(keys), {.ranks = ranks});
+    // Statistics of so few atoms magnify single roundings, those of few seeds by luck: with this program's products the
+    // errors are those of one rank, with torch's there are seeds with less and with more.
+    const bool own_products =
+        ops::products_instructions(at::kCPU, at::kFloat, ops::Products::own) != std::string_view("torch");
+    EXPECT_TRUE(own_products ? verdict.holds() : verdict.bitwise()) << verify::text(verdict);
   }
   use_heads("painn");
   const Keys pipeline = {"layout.pipeline=2", "train.global_batch=8", "optimizer.clip=0.0"};
