@@ -30,8 +30,8 @@ constexpr const char* plan_name = "plan.json";
 constexpr const char* paths_name = "inputs";  // each ends with a zero, since paths need not be UTF-8
 constexpr const char* stop_name = "stop";
 
-// The system caches what one call writes in pages as large as that, of which whoever maps the file is charged whole
-// ones for the bytes that it looks at.
+// The system caches what one call writes in pages as large as that, of which a program that maps the file is
+// charged whole ones for the bytes that it looks at.
 constexpr size_t copied_at_once = size_t{1} << 16;
 constexpr const char* journal_ending = ".jsonl";
 
@@ -261,6 +261,17 @@ void FileParts::record() {
   }
   write_text_atomically(journal_path(attempt_, ranks_.rank()), plan_.identity + "\n" + journal_);
   recorded_ = Clock::now();
+}
+
+void FileParts::work_on_all_ranks(const std::function<void()>& part) {
+  on_all_ranks(ranks_, [&] {
+    try {
+      part();
+    } catch (...) {
+      stop_others();
+      throw;
+    }
+  });
 }
 
 void FileParts::stop_others() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -82,7 +83,9 @@ class FileParts {
   // Makes all finished files durable.
   void record();
 
-  // Asks the other ranks to end early, since this one has failed. is_stopped() looks once a second.
+  // Runs each rank's part of the work as on_all_ranks() does. Where it throws on a rank, is_stopped() becomes true on
+  // the others within a second, so that they end early.
+  void work_on_all_ranks(const std::function<void()>& part);
   void stop_others();
   bool is_stopped();
 

@@ -146,14 +146,7 @@ class GraphsRun {
       on_all_ranks(ranks_, [&] {
         if (!ranks_.is_first()) join_graphs();
       });
-      on_all_ranks(ranks_, [&] {
-        try {
-          parse_own();
-        } catch (...) {
-          parts_.stop_others();
-          throw;
-        }
-      });
+      parts_.work_on_all_ranks([&] { parse_own(); });
       on_all_ranks(ranks_, [&] {
         if (ranks_.is_first()) result = make_dataset();
       });

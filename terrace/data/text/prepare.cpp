@@ -145,14 +145,7 @@ class TextRun {
         if (!ranks_.is_first()) join();
       });
       const auto began = std::chrono::steady_clock::now();
-      on_all_ranks(ranks_, [&] {
-        try {
-          encode();
-        } catch (...) {
-          parts_.stop_others();
-          throw;
-        }
-      });
+      parts_.work_on_all_ranks([&] { encode(); });
       make_corpus();
       report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
       on_all_ranks(ranks_, [&] {
