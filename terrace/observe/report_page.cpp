@@ -7,6 +7,7 @@
 
 #include "terrace/observe/html_page.h"
 #include "terrace/observe/report_template.h"
+#include "terrace/observe/run_settings.h"
 #include "terrace/observe/summary.h"
 
 namespace terrace::observe {
@@ -72,7 +73,7 @@ ReportedRun read_reported_run(const fs::path& folder) {
   Json figures = summarize_run(folder);
   figures.erase("files");  // there may be thousands
   const RunMetrics metrics = read_metrics(folder);
-  return {.name = (folder / "").parent_path().string(),  // without a slash at its end
+  return {.name = run_name(folder),
           .figures = figures,
           .losses = losses_of(metrics),
           .noise_scales = noise_scales_of(metrics),

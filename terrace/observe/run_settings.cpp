@@ -40,6 +40,8 @@ bool changes_training(const std::string& key) {
 
 }  // namespace
 
+std::string run_name(const fs::path& folder) { return (folder / "").parent_path().string(); }
+
 Settings settings_of(const fs::path& folder) {
   Settings settings;
   try {
@@ -83,7 +85,7 @@ std::vector<std::string> names_by_settings(const std::vector<fs::path>& folders,
   if (keys.empty() && differing.size() <= most_shown) shown = differing;
   std::vector<std::string> names;
   for (size_t i = 0; i < folders.size(); ++i) {
-    std::string name = (folders[i] / "").parent_path().string();  // without a slash at its end
+    std::string name = run_name(folders[i]);
     std::vector<std::string> settings;
     for (const std::string& key : shown) {
       const auto found = runs[i].find(key);

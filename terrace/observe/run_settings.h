@@ -8,6 +8,9 @@
 
 namespace terrace::observe {
 
+// How pages call a run: its folder without a slash at its end.
+std::string run_name(const std::filesystem::path& folder);
+
 // The keys of a run's resolved.toml with their values as short TOML: "optimizer.learning_rate", "0.001". Tables in
 // lists have the list's number: "model.outputs.0.weight". Empty where the folder has no such file or it cannot be read.
 std::map<std::string, std::string> settings_of(const std::filesystem::path& folder);
