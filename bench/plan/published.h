@@ -95,23 +95,43 @@ inline std::vector<PublishedRun> read_vtrain(const std::filesystem::path& path) 
   return runs;
 }
 
-// The columns that the tables of Megatron-LM's authors and of the zero-bubble study have in common.
+// The whole number of a cell; 0 where it is empty.
+inline int64_t whole(const Row& row, const char* heading) {
+  const std::string& cell = row.at(heading);
+  return cell.empty() ? 0 : std::stoll(cell);
+}
+
+// The columns that the tables of runs on NVIDIA's devices have in common.
+inline PublishedRun run_of_row(const Row& row) {
+  PublishedRun run{.devices = whole(row, "gpus"),
+                   .global_batch = whole(row, "gbs"),
+                   .micro_batch = whole(row, "mbs"),
+                   .width = whole(row, "hidden"),
+                   .heads = whole(row, "heads"),
+                   .layers = whole(row, "layers"),
+                   .sequence = whole(row, "seq"),
+                   .tensor = whole(row, "tp"),
+                   .pipeline = whole(row, "pp")};
+  run.data = run.devices / run.tensor / run.pipeline;
+  return run;
+}
+
+// Those of the tables of Megatron-LM's authors and of the zero-bubble study.
 inline PublishedRun megatron_run(const Row& row) {
-  const auto whole = [&](const char* heading) { return std::stoll(row.at(heading)); };
-  return {.model = row.at("model"),
-          .devices = whole("gpus"),
-          .global_batch = whole("gbs"),
-          .micro_batch = whole("mbs"),
-          .width = whole("hidden"),
-          .heads = whole("heads"),
-          .layers = whole("layers"),
-          .sequence = whole("seq"),
-          .tensor = whole("tp"),
-          .data = whole("dp"),
-          .pipeline = whole("pp"),
-          .seconds = std::stod(row.at("sec_per_iter")),
-          .dropout = megatron_dropout,
-          .chunks = whole("vpp")};
+  PublishedRun run = run_of_row(row);
+  run.model = row.at("model");
+  run.seconds = std::stod(row.at("sec_per_iter"));
+  run.dropout = megatron_dropout;
+  run.chunks = whole(row, "vpp");
+  return run;
+}
+
+// The first and the last chunk have one layer less than the others.
+inline void shorten_ends(PublishedRun& run) {
+  const int64_t chunks = run.pipeline * run.chunks;
+  run.stage_layers.assign(static_cast<size_t>(chunks), (run.layers + 2) / chunks);
+  --run.stage_layers.front();
+  --run.stage_layers.back();
 }
 
 // Megatron-LM on Selene (Narayanan et al., SC 2021, arXiv 2104.04473, table 1), of up to 1,008 billion parameters on
@@ -133,10 +153,7 @@ inline std::vector<PublishedRun> read_zero_bubble(const std::filesystem::path& p
     PublishedRun& run = runs.emplace_back(megatron_run(row));
     run.vocabulary = 32000;
     run.recompute = config::Recompute::none;
-    const int64_t chunks = run.pipeline * run.chunks;
-    run.stage_layers.assign(static_cast<size_t>(chunks), (run.layers + 2) / chunks);
-    --run.stage_layers.front();
-    --run.stage_layers.back();
+    shorten_ends(run);
   }
   return runs;
 }
@@ -216,30 +233,46 @@ inline std::vector<PublishedRun> read_mi250x(const std::filesystem::path& path) 
 
 inline const std::vector<int64_t> likely_micro_batches = {1, 2, 4, 8};
 
-// Runs on H100, the published one of each row and those that it may have been: where the micro-batch or the chunks of a
-// stage are not published, all likely ones that divide the batch and the layers.
+// The chunks of a stage that a run may have had: those that were published, or else all that divide its layers.
+inline std::vector<int64_t> likely_chunks(const PublishedRun& run, int64_t micro_batches) {
+  if (run.chunks > 0) return {run.chunks};
+  std::vector<int64_t> likely = {1};
+  const int64_t layers = run.layers / run.pipeline;
+  const bool interleaves = run.pipeline > 1 && micro_batches % run.pipeline == 0;
+  for (int64_t chunks = 2; interleaves && chunks <= layers; ++chunks) {
+    if (layers % chunks == 0) likely.push_back(chunks);
+  }
+  return likely;
+}
+
+// The run, or where its micro-batch or chunks were not published all that it may have been.
+inline std::vector<PublishedRun> likely_runs(const PublishedRun& run) {
+  std::vector<PublishedRun> runs;
+  const int64_t sequences = run.global_batch / run.data;
+  for (const int64_t micro_batch : run.micro_batch > 0 ? std::vector{run.micro_batch} : likely_micro_batches) {
+    if (sequences % micro_batch != 0) continue;
+    for (const int64_t chunks : likely_chunks(run, sequences / micro_batch)) {
+      runs.push_back(run);
+      runs.back().micro_batch = micro_batch;
+      runs.back().chunks = chunks;
+    }
+  }
+  return runs;
+}
+
+// Runs on H100: for each row what likely_runs() makes of it.
 inline std::vector<std::vector<PublishedRun>> read_h100(const std::filesystem::path& path) {
   std::vector<std::vector<PublishedRun>> rows;
   for (const Row& row : rows_of(path)) {
-    const auto whole = [&](const char* heading) { return row.at(heading).empty() ? 0 : std::stoll(row.at(heading)); };
-    PublishedRun run{.name = row.at("id"),
-                     .devices = whole("gpus"),
-                     .global_batch = whole("gbs"),
-                     .micro_batch = whole("mbs"),
-                     .width = whole("hidden"),
-                     .heads = whole("heads"),
-                     .layers = whole("layers"),
-                     .sequence = whole("seq"),
-                     .tensor = whole("tp"),
-                     .pipeline = whole("pp"),
-                     .vocabulary = whole("vocab"),
-                     .precision = config::Precision::bf16,
-                     .ffn_width = whole("ffn"),
-                     .kv_heads = whole("kv_heads"),
-                     .chunks = whole("chunks"),
-                     .machine = row.at("machine"),
-                     .software = row.at("software")};
-    run.data = run.devices / run.tensor / run.pipeline;
+    PublishedRun run = run_of_row(row);
+    run.name = row.at("id");
+    run.vocabulary = whole(row, "vocab");
+    run.precision = config::Precision::bf16;
+    run.ffn_width = whole(row, "ffn");
+    run.kv_heads = whole(row, "kv_heads");
+    run.chunks = whole(row, "chunks");
+    run.machine = row.at("machine");
+    run.software = row.at("software");
     run.recompute = row.at("recompute") == "full"        ? config::Recompute::full
                     : row.at("recompute") == "selective" ? config::Recompute::selective
                                                          : config::Recompute::none;
@@ -247,29 +280,11 @@ inline std::vector<std::vector<PublishedRun>> read_h100(const std::filesystem::p
     run.is_llama = run.kv_heads > 0;
     run.tied_head = false;
     run.sequence_parallel = run.tensor > 1;
-    if (run.layers % run.pipeline != 0) {  // the first and the last chunk have one layer less
-      run.stage_layers.assign(static_cast<size_t>(run.pipeline * run.chunks),
-                              (run.layers + 2) / (run.pipeline * run.chunks));
-      --run.stage_layers.front();
-      --run.stage_layers.back();
-    }
+    if (run.layers % run.pipeline != 0) shorten_ends(run);
     const double per_device = static_cast<double>(run.global_batch * run.sequence) / static_cast<double>(run.devices);
     if (!row.at("tflops_gpu").empty()) run.flops_rate = 1e12 * std::stod(row.at("tflops_gpu"));
     if (!row.at("tokens_s_gpu").empty()) run.seconds = per_device / std::stod(row.at("tokens_s_gpu"));
-    std::vector<PublishedRun>& likely = rows.emplace_back();
-    for (const int64_t micro_batch : run.micro_batch > 0 ? std::vector{run.micro_batch} : likely_micro_batches) {
-      if (run.global_batch / run.data % micro_batch != 0) continue;
-      const int64_t layers = run.layers / run.pipeline, count = run.global_batch / run.data / micro_batch;
-      for (int64_t chunks = 1; chunks <= std::max(layers, run.chunks); ++chunks) {
-        const bool as_published = chunks == run.chunks;
-        const bool possible =
-            run.chunks == 0 && (chunks == 1 || (run.pipeline > 1 && layers % chunks == 0 && count % run.pipeline == 0));
-        if (!as_published && !possible) continue;
-        likely.push_back(run);
-        likely.back().micro_batch = micro_batch;
-        likely.back().chunks = chunks;
-      }
-    }
+    rows.push_back(likely_runs(run));
   }
   return rows;
 }
