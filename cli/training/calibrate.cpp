@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/ranges.h"
@@ -13,12 +14,6 @@
 #include "cli/training/machine_measurement.h"
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
-#include "terrace/comm/threads/threads.h"
-#include "terrace/train/agreement.h"
-#include "terrace/train/device.h"
-#include "terrace/train/prepare_machine.h"
-#include "terrace/train/run.h"
-#include "terrace/train/trainer.h"
 
 namespace terrace::cli {
 namespace {
@@ -29,22 +24,15 @@ struct CalibrateArguments {
   bool quick = false, json = false;
 };
 
-machine::Machine measured(const CalibrateArguments& arguments, LaunchedRanks& launched) {
+machine::Machine measured(const CalibrateArguments& arguments, const LaunchedRanks& launched) {
   const MachineMeasurement measurement{
       .name = arguments.name, .quick = arguments.quick, .types = {at::kFloat, at::kBFloat16, at::kHalf}};
-  if (launched.launched()) {
-    comm::World& world = *launched.world;
-    train::prepare_machine(arguments.threads > 0 ? arguments.threads : world.cores_per_rank());
-    return train::abort_on_error(
-        world, [&] { return measure_machine(world, train::choose_device(arguments.device, world), measurement); });
-  }
-  const int64_t share = std::max<int64_t>(1, train::choose_threads(0) / arguments.ranks);
-  train::prepare_machine(arguments.threads > 0 ? arguments.threads : share);
   machine::Machine machine;
-  comm::run_threads(arguments.ranks, train::world_options(launched.config), [&](comm::World& world) {
-    machine::Machine own = measure_machine(world, train::choose_device(arguments.device, world.rank()), measurement);
-    if (world.rank() == 0) machine = std::move(own);
-  });
+  on_measuring_ranks({.ranks = arguments.ranks, .threads = arguments.threads, .device = arguments.device}, launched,
+                     [&](comm::World& world, const at::Device& device) {
+                       machine::Machine own = measure_machine(world, device, measurement);
+                       if (world.rank() == 0) machine = std::move(own);
+                     });
   return machine;
 }
 

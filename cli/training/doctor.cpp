@@ -3,23 +3,20 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/commands.h"
 #include "cli/reporting_process.h"
 #include "cli/training/launched_ranks.h"
+#include "cli/training/machine_measurement.h"
 #include "cli/training/node_check.h"
 #include "terrace/base/error.h"
 #include "terrace/base/plural.h"
-#include "terrace/comm/threads/threads.h"
 #include "terrace/doctor/checks.h"
 #include "terrace/doctor/node_view.h"
 #include "terrace/machine/machine.h"
 #include "terrace/measure/rank_speed.h"
-#include "terrace/train/agreement.h"
-#include "terrace/train/device.h"
-#include "terrace/train/prepare_machine.h"
-#include "terrace/train/run.h"
 
 namespace terrace::cli {
 namespace {
@@ -29,10 +26,17 @@ struct DoctorArguments {
   bool json = false, measure = false;
 };
 
-doctor::NodeView view_of(const DoctorArguments& arguments) {
-  if (arguments.root.empty()) return own_node(true);
+// What the arguments name, read by each process of a launch; a mistake is said by one of them.
+struct Named {
+  doctor::NodeView view;
+  std::optional<machine::Machine> machine = {};
+};
+
+Named read_named(const DoctorArguments& arguments) {
   try {
-    return doctor::node_below(arguments.root);
+    Named named{.view = arguments.root.empty() ? own_node(true) : doctor::node_below(arguments.root)};
+    if (!arguments.machine.empty()) named.machine = machine::load(arguments.machine);
+    return named;
   } catch (const UserError& error) {
     throw UserError(is_reporting_process() ? error.what() : "", error.code);
   }
@@ -42,39 +46,27 @@ doctor::Speed speed_of(const measure::RankSpeed& speed) {
   return {.product_flops = speed.product_flops, .copied_bytes = speed.copied_bytes, .links = speed.links};
 }
 
-MeasuredSpeed measured_by(comm::World& world, const at::Device& device, const DoctorArguments& arguments) {
-  const measure::RankSpeed measured = measure::measure_rank_speed(world, device);
-  if (arguments.machine.empty()) return {.measured = speed_of(measured)};
-  const machine::Machine machine = machine::for_job(machine::load(arguments.machine), world.size());
-  return {.measured = speed_of(measured),
-          .described = speed_of(measure::described_speed(machine, device, world.rank(), measured))};
-}
-
-// All ranks at the same time.
-MeasuredSpeed measured_speed(const DoctorArguments& arguments, const LaunchedRanks& ranks) {
-  if (!arguments.measure) return {};
-  if (ranks.world) {
-    comm::World& world = *ranks.world;
-    train::prepare_machine(world.cores_per_rank());
-    return train::abort_on_error(
-        world, [&] { return measured_by(world, train::choose_device(arguments.device, world), arguments); });
-  }
-  train::prepare_machine(train::choose_threads(0));
+// Beside the description, if there is one.
+MeasuredSpeed measured_speed(const std::string& on_device, const std::optional<machine::Machine>& machine,
+                             const LaunchedRanks& ranks) {
   MeasuredSpeed speed;
-  comm::run_threads(1, train::world_options(ranks.config), [&](comm::World& world) {
-    speed = measured_by(world, train::choose_device(arguments.device, world.rank()), arguments);
+  on_measuring_ranks({.device = on_device}, ranks, [&](comm::World& world, const at::Device& device) {
+    const measure::RankSpeed measured = measure::measure_rank_speed(world, device);
+    speed.measured = speed_of(measured);
+    if (!machine) return;
+    const machine::Machine of_job = machine::for_job(*machine, world.size());
+    speed.described = speed_of(measure::described_speed(of_job, device, world.rank(), measured));
   });
   return speed;
 }
 
 void examine(const DoctorArguments& arguments) {
-  // A name that does not exist is refused before anything is measured.
-  if (!arguments.machine.empty()) machine::load(arguments.machine);
-  const doctor::NodeView view = view_of(arguments);
+  const Named named = read_named(arguments);
   LaunchedRanks ranks = connect(1);
   const bool is_reporting_rank = ranks.is_reporting_rank();
-  const doctor::Diagnosis diagnosis =
-      diagnose_node(view, ranks, {.run_folder = arguments.folder}, measured_speed(arguments, ranks));
+  const MeasuredSpeed speed =
+      arguments.measure ? measured_speed(arguments.device, named.machine, ranks) : MeasuredSpeed{};
+  const doctor::Diagnosis diagnosis = diagnose_node(named.view, ranks, {.run_folder = arguments.folder}, speed);
   ranks.world.reset();
   if (is_reporting_rank) {
     fmt::print("{}", arguments.json ? doctor::json_of(diagnosis).dump() + "\n" : doctor::text_of(diagnosis));

@@ -1,13 +1,19 @@
 // Gives a calibration the share of memory of each rank and a progress bar.
 #include "cli/training/machine_measurement.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
 #include "terrace/base/progress.h"
+#include "terrace/comm/threads/threads.h"
 #include "terrace/measure/calibrate.h"
 #include "terrace/observe/memory.h"
+#include "terrace/train/agreement.h"
 #include "terrace/train/device.h"
+#include "terrace/train/prepare_machine.h"
+#include "terrace/train/run.h"
+#include "terrace/train/trainer.h"
 
 namespace terrace::cli {
 
@@ -25,6 +31,20 @@ machine::Machine measure_machine(comm::World& world, const at::Device& device, c
   machine::Machine machine = measure::calibrate(world, device, options);
   if (progress) progress->clear();
   return machine;
+}
+
+void on_measuring_ranks(const MeasuringRanks& who, const LaunchedRanks& launched,
+                        const std::function<void(comm::World& world, const at::Device& device)>& measure) {
+  if (launched.launched()) {
+    comm::World& world = *launched.world;
+    train::prepare_machine(who.threads > 0 ? who.threads : world.cores_per_rank());
+    train::abort_on_error(world, [&] { measure(world, train::choose_device(who.device, world)); });
+    return;
+  }
+  const int64_t share = std::max<int64_t>(1, train::choose_threads(0) / who.ranks);
+  train::prepare_machine(who.threads > 0 ? who.threads : share);
+  comm::run_threads(who.ranks, train::world_options(launched.config),
+                    [&](comm::World& world) { measure(world, train::choose_device(who.device, world.rank())); });
 }
 
 }  // namespace terrace::cli
