@@ -114,9 +114,10 @@ class PreparedByRanks(CommandTest):
         return [int(pid) for pid in found.stdout.split()]
 
     def test_killed_processes_are_continued_by_others(self):
-        # One large file is being read when the others are finished and recorded, which happens when the ranks end by SIGTERM.
+        # One large file is being read when the others are finished and recorded, which happens when the ranks end by SIGTERM:
+        # mpirun passes that on after a second or two.
         (self.folder / "large.in").mkdir(exist_ok=True)
-        for number, count in enumerate((120_000, 10, 200, 30, 100)):
+        for number, count in enumerate((600_000, 10, 200, 30, 100)):
             (self.folder / f"large.in/{number}.extxyz").write_text(frames(number, count))
         words = ["data", "prepare", "large.in", "--kind", "graphs", "--output", "killed", "--threads", "1"]
         expected = subprocess.run([TERRACE, *words[:-3], "whole", *words[-2:]], cwd=self.folder, capture_output=True, text=True, timeout=120)

@@ -37,7 +37,6 @@ SelectTypeParameters=CR_Core
 MpiDefault=pmix
 SlurmdParameters=config_overrides
 FirstJobId={first_job}
-TmpFS={folder}/tmp
 ReturnToService=2
 JobRequeue=1
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
@@ -82,7 +81,7 @@ class Slurm:
 
     def write_files(self):
         self.host = socket.gethostname().split(".")[0]
-        for name in ("state", "spool", "tmp"):
+        for name in ("state", "spool"):
             (self.folder / name).mkdir()
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(256))
