@@ -33,10 +33,10 @@ inline double unit_roundoff(at::ScalarType type) {
 class ErrorTally {
  public:
   // What the sums over the draws are of: of errors as they are, or of errors in units of their own size (ours, theirs
-  // and a rounding together), so that every draw counts alike. The latter is for functions with jumps, such as a
+  // and a rounding together), so that all draws have equal weight. The latter is for functions with jumps, such as a
   // derivative where the largest of two nearly equal values decides: the draw in which a rounding turns it outweighs
   // all others.
-  enum class Draws { by_size, alike };
+  enum class Draws { by_size, equal };
 
   explicit ErrorTally(at::ScalarType type, Draws draws = Draws::by_size) : type_(type), draws_(draws) {}
 

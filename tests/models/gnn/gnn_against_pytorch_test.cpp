@@ -120,7 +120,7 @@ TEST_P(GnnAgainstPyTorch, IsAsAccurateInFp32) {
   const ModelConfig& config = GetParam().config;
   // Most of the error of a draw is that of one graph, so its ratio to theirs is a matter of luck in few draws; and
   // maxima over neighbours have derivatives with jumps.
-  testing::ErrorTally tally(at::kFloat, testing::ErrorTally::Draws::alike);
+  testing::ErrorTally tally(at::kFloat, testing::ErrorTally::Draws::equal);
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const auto model = drawn(config, at::kFloat, seed);
     const Batch batch = rounded_graphs(config, seed, at::kFloat);
