@@ -53,7 +53,7 @@ class Curves:
             sharding, types = SETTINGS[setting]
             settings = [f"layout.sharding={sharding}", *(f"layout.{one}" for one in (*further, *types)), f"model.sequence={tokens}",
                         f"train.global_batch={dies * micro_batches}"]  # fmt: skip
-            self.known[key] = self.plan(CONFIG, machine, "--devices", dies, settings=settings, software=self.programs[program])["step_seconds"]
+            self.known[key] = self.plan(CONFIG, machine, "--devices", dies, settings=tuple(settings), software=self.programs[program])["step_seconds"]
         return self.known[key]
 
     def ratio(self, curve, rate):
