@@ -149,6 +149,16 @@ class Setup(unittest.TestCase):
             self.assertIn(f"  {option} ", usage)
         self.assertIn(re.search(r"torch==([\d.]+)", recipe)[1], (ROOT / "tools/setup").read_text())
 
+    def test_the_recipe_of_spack_is_of_this_version_and_gives_options_that_there_are(self):
+        usage = run(ROOT / "tools/setup", "--help").stdout
+        recipe = (ROOT / "packaging/spack/packages/terrace/package.py").read_text()
+        compile(recipe, "package.py", "exec")
+        self.assertIn(f'version("{re.search(r"terrace VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]}"', recipe)
+        options = set(re.findall(r'"(--[a-z-]+)"', recipe))
+        self.assertEqual(options, {"--from", "--torch", "--link-torch", "--prefix", "--build", "--jobs", "--without-mpi", "--cuda"})
+        for option in options:
+            self.assertIn(f"  {option} ", usage)
+
     def test_a_prefix_that_holds_something_else_is_left_unchanged(self):
         self.prefix.mkdir()
         (self.prefix / "thesis.tex").touch()
