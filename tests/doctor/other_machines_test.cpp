@@ -20,29 +20,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-void add_gpu(FakedNode& node, const std::string& address, const std::string& vendor, const std::string& kind, int numa,
-             const std::string& memory = "") {
-  const std::string folder = "/sys/bus/pci/devices/" + address + "/";
-  node.write(folder + "vendor", vendor + "\n");
-  node.write(folder + "class", kind + "\n");
-  node.write(folder + "device", "0x1234\n");
-  node.write(folder + "numa_node", fmt::format("{}\n", numa));
-  if (!memory.empty()) node.write(folder + "mem_info_vram_total", memory + "\n");
-}
-
-void write_workstation(FakedNode& node) {
-  node.write("/proc/sys/kernel/hostname", "desk\n");
-  node.write("/sys/devices/system/cpu/online", "0-15\n");
-  node.write("/sys/devices/system/node/node0/cpulist", "0-15\n");
-  for (const char* name : {"eth0", "lo", "docker0"})
-    node.write(fmt::format("/sys/class/net/{}/operstate", name), "up\n");
-  node.write("/proc/self/mountinfo", "22 1 0:21 / / rw - ext4 /dev/nvme0n1p2 rw\n");
-  node.set_cores("0-15");
-  node.set_limits("1024", "8388608");
-  node.set_program("no kernels");
-  node.view.environment = {{"HOME", "/ada"}, {"USER", "ada"}};
-}
-
 // Its processor draws, and the card computes; this program was built without it.
 TEST(DoctorElsewhere, AWorkstationIsClean) {
   FakedNode node;
