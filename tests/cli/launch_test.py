@@ -188,7 +188,7 @@ class UnderSlurm(Launching):
         # Their time is over after a minute or two, in which the other tests run.
         if not UnderSlurm.timed:
             UnderSlurm.timed = {"saves": self.submit_timed("trap 'checkpoint 5; exit 4' USR1; sleep 300 & wait", "2"),
-                                "hangs": self.submit_timed("checkpoint 5; trap '' USR1; sleep 300", "1")}  # fmt: skip
+                                "hangs": self.submit_timed("checkpoint 5; trap '' USR1 TERM; sleep 300", "1")}  # fmt: skip
 
     def submit_timed(self, first_start, minutes):
         scratch = tempfile.TemporaryDirectory()
