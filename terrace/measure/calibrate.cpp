@@ -125,28 +125,40 @@ class Calibration {
   double seconds_of(const std::function<void()>& body) { return seconds_of(body, options_.quick); }
 
   double seconds_of(const std::function<void()>& body, bool quick) {
-    const auto once = [&](int64_t repeats) {
-      finish();
-      const auto start = std::chrono::steady_clock::now();
-      for (int64_t i = 0; i < repeats; ++i) body();
-      finish();
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
-             static_cast<double>(repeats);
-    };
-    const double round_seconds = quick ? 0.015 : 0.03, budget = quick ? 0.075 : 0.3;
-    double time = once(1);
-    // What takes so long is measured well by its first or second execution, as is a product in a precision that the
-    // processor lacks.
-    if (of_first_rank(time) > 4 * budget) return mean_of_ranks(time);
-    time = once(1);
-    const double first = of_first_rank(time);
-    if (first > budget) return mean_of_ranks(time);
-    const auto repeats = std::clamp<int64_t>(static_cast<int64_t>(round_seconds / (first + 1e-9)), 1, 100'000);
-    std::vector<double> times = {once(repeats)};
+    once(body, 1);
+    return median_of_rounds(body, of_first_rank(once(body, 1)), quick);
+  }
+
+  // Of what computes far more than it reads, a quick calibration takes the second time as it is where that takes longer
+  // than all rounds may: products of a precision that the processor lacks. Copies vary too much for that.
+  double seconds_of_product(const std::function<void()>& body) {
+    once(body, 1);
+    const double second = once(body, 1), of_first = of_first_rank(second);
+    if (options_.quick && of_first > budget(true)) return mean_of_ranks(second);
+    return median_of_rounds(body, of_first, options_.quick);
+  }
+
+  double once(const std::function<void()>& body, int64_t repeats) const {
+    finish();
+    const auto start = std::chrono::steady_clock::now();
+    for (int64_t i = 0; i < repeats; ++i) body();
+    finish();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
+           static_cast<double>(repeats);
+  }
+
+  // The seconds that all rounds of a measurement should take together.
+  static double budget(bool quick) { return quick ? 0.075 : 0.3; }
+
+  // `about`: the seconds of one execution, equal on all ranks.
+  double median_of_rounds(const std::function<void()>& body, double about, bool quick) {
+    const double round_seconds = quick ? 0.015 : 0.03;
+    const auto repeats = std::clamp<int64_t>(static_cast<int64_t>(round_seconds / (about + 1e-9)), 1, 100'000);
+    std::vector<double> times = {once(body, repeats)};
     // Ranks that share cores take several times as long as one.
     const double round = of_first_rank(times.front() * static_cast<double>(repeats));
-    const auto rounds = std::clamp<int64_t>(static_cast<int64_t>(budget / (round + 1e-9)), 3, 9);
-    while (static_cast<int64_t>(times.size()) < rounds) times.push_back(once(repeats));
+    const auto rounds = std::clamp<int64_t>(static_cast<int64_t>(budget(quick) / (round + 1e-9)), 3, 9);
+    while (static_cast<int64_t>(times.size()) < rounds) times.push_back(once(body, repeats));
     std::ranges::nth_element(times, times.begin() + rounds / 2);
     return mean_of_ranks(times[static_cast<size_t>(rounds / 2)]);
   }
@@ -254,7 +266,7 @@ class Calibration {
     size_t turn = 0;
     const auto add = [&](machine::ProductSize size, double bytes, const std::function<void(const Operands&)>& product) {
       size.bytes = bytes;
-      all.push_back({.precision = precision_of(type), .size = size, .seconds = seconds_of([&] {
+      all.push_back({.precision = precision_of(type), .size = size, .seconds = seconds_of_product([&] {
                                                                       product(sets[turn++ % sets.size()]);
                                                                     })});
     };
