@@ -7,10 +7,9 @@
 #include <string>
 
 #include "cli/reporting_process.h"
-#include "cli/training/text_of_first.h"
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
 #include "terrace/base/log.h"
+#include "terrace/base/texts_read.h"
 #include "terrace/config/load_for_check.h"
 #include "terrace/models/families.h"
 #include "terrace/train/agreement.h"
@@ -39,22 +38,32 @@ std::shared_ptr<comm::MpiLibrary> start_mpi() {
   }
 }
 
-// Takes the configuration from its text, or, where that is not known, reads it. Throws what it has wrong.
-using Load = std::function<config::Config(const std::optional<std::string>& text)>;
+// Reads the configuration, and throws what it has wrong.
+using Load = std::function<config::Config()>;
 
-LaunchedRanks connect_with(const std::string& path, const Load& load, int64_t threads) {
-  if (!comm::started_by_mpi()) return {.config = load(std::nullopt)};
+LaunchedRanks connect_with(const Load& load, int64_t threads) {
+  if (!comm::started_by_mpi()) return {.config = load()};
   LaunchedRanks ranks;
   ranks.library = start_mpi();
-  const std::optional<std::string> text = text_of_first(ranks.library, path);
   std::optional<UserError> problem;
-  try {
-    check_threads(threads);
-    ranks.config = load(text);
-  } catch (const UserError& error) {
-    problem = error;
-  } catch (const std::exception& error) {
-    problem.emplace(error.what(), ExitCode::failure);  // must reach agree(), where the other ranks wait for this one
+  const auto load_here = [&] {
+    try {
+      check_threads(threads);
+      ranks.config = load();
+    } catch (const UserError& error) {
+      problem = error;
+    } catch (const std::exception& error) {
+      problem.emplace(error.what(), ExitCode::failure);  // must reach agree(), where the other ranks wait for this one
+    }
+  };
+  // The first process reads the small files for all.
+  if (is_reporting_process()) {
+    const NotedTexts noted;
+    load_here();
+    comm::broadcast_bytes(ranks.library, noted.bytes());
+  } else {
+    take_texts(comm::broadcast_bytes(ranks.library, ""));
+    load_here();
   }
   std::optional<UserError> refusal;
   try {
@@ -77,11 +86,7 @@ LaunchedRanks connect_with(const std::string& path, const Load& load, int64_t th
 }  // namespace
 
 LaunchedRanks load_and_connect(const std::string& config, const std::vector<std::string>& overrides, int64_t threads) {
-  const Load load = [&](const std::optional<std::string>& text) {
-    const std::string toml = text ? *text : read_text(config);
-    return config::parse(toml, config, models::families(), overrides);
-  };
-  return connect_with(config, load, threads);
+  return connect_with([&] { return config::load(config, models::families(), overrides); }, threads);
 }
 
 LaunchedRanks load_for_check_and_connect(const std::string& config, const std::vector<std::string>& overrides,
@@ -89,16 +94,12 @@ LaunchedRanks load_for_check_and_connect(const std::string& config, const std::v
   const auto file_problems = [&](const config::Config& read) {
     return train::file_problems(read, train::is_new_run(resume, read.checkpoint.folder));
   };
-  const Load load = [&](const std::optional<std::string>& text) {
-    const std::string toml = text ? *text : read_text(config);
-    return config::parse_for_check(toml, config, models::families(), overrides, file_problems);
-  };
-  return connect_with(config, load, threads);
+  return connect_with([&] { return config::load_for_check(config, models::families(), overrides, file_problems); },
+                      threads);
 }
 
 LaunchedRanks connect(int64_t threads) {
-  return connect_with(
-      "", [](const std::optional<std::string>&) { return config::Config(); }, threads);
+  return connect_with([] { return config::Config(); }, threads);
 }
 
 void check_same_configuration(LaunchedRanks& ranks) {

@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/temporary_name.h"
+#include "terrace/base/texts_read.h"
 
 namespace terrace {
 namespace {
@@ -114,8 +116,11 @@ void AtomicFile::commit() {
 }
 
 std::string read_text(const std::filesystem::path& path) {
+  if (std::optional<std::string> taken = taken_text(path)) return *std::move(taken);
   const MappedFile file(path);
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+  std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  note_text(path, text);
+  return text;
 }
 
 void write_text_atomically(const std::filesystem::path& path, std::string_view text) {

@@ -9,11 +9,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/file_lock.h"
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
+#include "terrace/base/texts_read.h"
 #include "terrace/base/units.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/comm/threads/threads.h"
@@ -93,6 +95,7 @@ RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world, 
   if (is_reporting_rank) log_run_settings(trainer, start);
   restore_state(trainer, start.inputs.resumed);
   trainer.saving_group().barrier({.what = "load checkpoint"}).wait();  // the saving group waits without a time limit
+  take_texts("");                                                      // all small files of the start are read
   if (is_reporting_rank) write_run_facts(trainer);
   add_standard_hooks(trainer, start.inputs.options.began);
   trainer.add_hook(make_measure_hook(trainer, std::move(measuring)));
@@ -232,10 +235,14 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
   bind_near(device);
   const bool first = world.rank() == 0;
   std::optional<StartChecks> checks;
+  std::string small_files;  // that the checks have read: descriptions of data, tokenizers, manifests of checkpoints
   const std::string checkpoint = broadcast_result(*all, [&]() -> std::string {
+    const NotedTexts noted;
     checks.emplace(config, options, world.size(), world.ranks_per_node(), device);
+    small_files = noted.bytes();
     return checks->resumed ? checks->resumed->path().string() : "";
   });
+  take_texts(broadcast_text(*all, std::move(small_files), 0, "small files"));
   const auto train = [&] {
     check_shared_folder(*all, config.checkpoint.folder);
     std::unique_ptr<checkpoint::Reader> own;

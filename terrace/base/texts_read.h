@@ -1,0 +1,32 @@
+// Texts of small files that one process of many has read: the others, which would read the same files, take them over.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace terrace {
+
+// While it exists, texts that read_text() reads are noted: those of at most 4 MiB, up to 64 MiB together. One at a
+// time.
+class NotedTexts {
+ public:
+  NotedTexts();
+  ~NotedTexts();
+  NotedTexts(const NotedTexts&) = delete;
+  NotedTexts& operator=(const NotedTexts&) = delete;
+
+  // What has been noted, for take_texts() of another process on the same or an equal machine.
+  std::string bytes() const;
+};
+
+// From now on read_text() takes the texts from there, wherever this process sees the same file under the same path: by
+// its size, its time of change and its number. So it still opens a file that has changed since, or is another one on
+// this machine. Texts that were taken before are forgotten.
+void take_texts(const std::string& bytes);
+
+// For read_text(): the text that was taken over, and a text that was just read.
+std::optional<std::string> taken_text(const std::filesystem::path& path);
+void note_text(const std::filesystem::path& path, const std::string& text);
+
+}  // namespace terrace

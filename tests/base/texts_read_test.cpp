@@ -1,0 +1,67 @@
+// Texts that another process has read are taken over where this one sees the same file, and nowhere else.
+#include "terrace/base/texts_read.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "terrace/base/file.h"
+#include "tests/scratch_folder.h"
+
+namespace terrace {
+namespace {
+
+// What a process that reads these files has noted.
+std::string noted_of(const std::vector<std::filesystem::path>& files) {
+  const NotedTexts noted;
+  for (const auto& file : files) read_text(file);
+  return noted.bytes();
+}
+
+TEST(TextsRead, AreTakenOverFromAnotherProcess) {
+  const ScratchFolder folder;
+  const std::string with_zero("tokens\0and more", 15);
+  write_text_atomically(folder / "one", with_zero);
+  write_text_atomically(folder / "empty", "");
+  write_text_atomically(folder / "not read", "x");
+  std::string bytes = noted_of({folder / "one", folder / "empty", folder / "one"});
+  // Other letters show which text is given.
+  const size_t at = bytes.find(with_zero);
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_EQ(bytes.find(with_zero, at + 1), std::string::npos);
+  bytes[at] = 'T';
+  EXPECT_EQ(read_text(folder / "one"), with_zero);
+  take_texts(bytes);
+  EXPECT_EQ(read_text(folder / "one")[0], 'T');
+  EXPECT_EQ(read_text(folder / "empty"), "");
+  EXPECT_EQ(taken_text(folder / "not read"), std::nullopt);
+  EXPECT_EQ(read_text(folder / "not read"), "x");
+}
+
+TEST(TextsRead, AreReadAgainFromAFileThatHasChanged) {
+  const ScratchFolder folder;
+  write_text_atomically(folder / "file", "first");
+  take_texts(noted_of({folder / "file"}));
+  EXPECT_EQ(taken_text(folder / "file"), "first");
+  write_text_atomically(folder / "file", "other");  // of the same size, with another number
+  EXPECT_EQ(taken_text(folder / "file"), std::nullopt);
+  EXPECT_EQ(read_text(folder / "file"), "other");
+  std::filesystem::remove(folder / "file");
+  EXPECT_EQ(taken_text(folder / "file"), std::nullopt);
+}
+
+TEST(TextsRead, OfLargeFilesAreNotNoted) {
+  const ScratchFolder folder;
+  write_text_atomically(folder / "large", std::string((size_t{4} << 20) + 1, 'a'));
+  EXPECT_EQ(noted_of({folder / "large"}), "");
+  write_text_atomically(folder / "small", "s");
+  EXPECT_NE(noted_of({folder / "small"}), "");
+  read_text(folder / "small");  // noted by nobody
+  EXPECT_EQ(noted_of({}), "");
+}
+
+}  // namespace
+}  // namespace terrace
