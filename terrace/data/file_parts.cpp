@@ -237,6 +237,7 @@ void FileParts::open(int64_t attempt) {
 
 void FileParts::append(size_t channel, std::span<const std::byte> bytes) {
   Channel& to = channels_.at(channel);
+  if (bytes.empty()) return;  // whose data may be null
   if (std::fwrite(bytes.data(), 1, bytes.size(), to.open.get()) != bytes.size()) throw_write_error(folder_ / to.file);
   to.written += bytes.size();
 }

@@ -2,6 +2,7 @@
 #include "terrace/train/resumed_checkpoint.h"
 
 #include <optional>
+#include <span>
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
@@ -41,7 +42,8 @@ void check_resumed_folder(const fs::path& checkpoint, const std::string& folder)
 
 // Identifies the content of a checkpoint by its manifest, which has the checksums of all its files.
 std::string content_of(const std::string& checkpoint) {
-  return checksum(MappedFile(fs::path(checkpoint) / checkpoint::manifest_name).bytes());
+  const std::string manifest = read_text(fs::path(checkpoint) / checkpoint::manifest_name);
+  return checksum(std::as_bytes(std::span(manifest)));
 }
 
 }  // namespace
