@@ -6,12 +6,12 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <mutex>
-#include <utility>
+#include <string>
 
 #include "terrace/base/error.h"
+#include "terrace/base/json.h"
 
 namespace terrace {
 namespace {
@@ -46,34 +46,6 @@ Texts& texts() {
   return all;
 }
 
-void append_number(std::string& bytes, int64_t number) {
-  char raw[sizeof number];
-  std::memcpy(raw, &number, sizeof number);
-  bytes.append(raw, sizeof raw);
-}
-
-// Takes numbers and strings off a text from its beginning.
-class Taken {
- public:
-  explicit Taken(const std::string& bytes) : bytes_(bytes) {}
-  bool is_at_end() const { return at_ == bytes_.size(); }
-  int64_t number() {
-    int64_t value = 0;
-    const std::string raw = string(sizeof value);
-    std::memcpy(&value, raw.data(), sizeof value);
-    return value;
-  }
-  std::string string(size_t size) {
-    TERRACE_CHECK(size <= bytes_.size() - at_, "{} bytes from {} on of {} noted ones", size, at_, bytes_.size());
-    at_ += size;
-    return bytes_.substr(at_ - size, size);
-  }
-
- private:
-  const std::string& bytes_;
-  size_t at_ = 0;
-};
-
 }  // namespace
 
 NotedTexts::NotedTexts() {
@@ -92,13 +64,12 @@ NotedTexts::~NotedTexts() {
 std::string NotedTexts::bytes() const {
   Texts& all = texts();
   const std::lock_guard lock(all.mutex);
+  if (all.noted.empty()) return "";
+  // CBOR (RFC 8949), since texts may have any bytes.
+  Json list = Json::array();
+  for (const auto& [path, noted] : all.noted) list.push_back({path, noted.file, noted.text});
   std::string bytes;
-  for (const auto& [path, noted] : all.noted) {
-    for (const int64_t number : noted.file) append_number(bytes, number);
-    append_number(bytes, static_cast<int64_t>(path.size()));
-    append_number(bytes, static_cast<int64_t>(noted.text.size()));
-    bytes += path + noted.text;
-  }
+  Json::to_cbor(list, bytes);
   return bytes;
 }
 
@@ -106,13 +77,10 @@ void take_texts(const std::string& bytes) {
   Texts& all = texts();
   const std::lock_guard lock(all.mutex);
   all.taken.clear();
-  for (Taken rest(bytes); !rest.is_at_end();) {
-    NotedText noted;
-    for (int64_t& number : noted.file) number = rest.number();
-    const auto path_size = static_cast<size_t>(rest.number()), text_size = static_cast<size_t>(rest.number());
-    std::string path = rest.string(path_size);
-    noted.text = rest.string(text_size);
-    all.taken[std::move(path)] = std::move(noted);
+  if (!bytes.empty()) {
+    for (const Json& one : Json::from_cbor(bytes)) {
+      all.taken[one.at(0).get<std::string>()] = {one.at(1).get<FileIdentity>(), one.at(2).get<std::string>()};
+    }
   }
   all.has_taken = !all.taken.empty();
 }
