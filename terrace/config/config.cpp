@@ -437,12 +437,7 @@ Config load(const std::filesystem::path& path, const Families& families, const s
 
 Config load_for_check(const std::filesystem::path& path, const Families& families,
                       const std::vector<std::string>& overrides, const FileProblems& problems) {
-  return parse_for_check(read_text(path), path.string(), families, overrides, problems);
-}
-
-Config parse_for_check(const std::string& toml, const std::string& file_name, const Families& families,
-                       const std::vector<std::string>& overrides, const FileProblems& problems) {
-  return read({.file_name = file_name, .families = families, .file_problems = problems}, toml, overrides,
+  return read({.file_name = path.string(), .families = families, .file_problems = problems}, read_text(path), overrides,
               IdleKeys::refuse);
 }
 

@@ -18,8 +18,4 @@ using FileProblems = std::function<std::vector<std::string>(const Config&)>;
 Config load_for_check(const std::filesystem::path& path, const Families& families,
                       const std::vector<std::string>& overrides, const FileProblems& problems);
 
-// The same for a text that was read already; `file_name` is for messages.
-Config parse_for_check(const std::string& toml, const std::string& file_name, const Families& families,
-                       const std::vector<std::string>& overrides, const FileProblems& problems);
-
 }  // namespace terrace::config
