@@ -32,7 +32,7 @@ class Curves:
     """Predicts with `plan(config, machine, *arguments, settings, software)` on descriptions that it writes into a folder."""
 
     def __init__(self, plan, folder):
-        self.plan, self.folder, self.known = plan, pathlib.Path(folder), {}
+        self.plan, self.folder = plan, pathlib.Path(folder)
         self.machine = (SOURCE / "machines/frontier.toml").read_text()
         zeropp = (SOURCE / "machines/software/deepspeed-zeropp.toml").read_text()
         waiting = changed(zeropp, r"(?m)^gathers_while_computing = true", "gathers_while_computing = false")
@@ -47,14 +47,11 @@ class Curves:
     def seconds(self, curve, setting, rate, dies=DIES):
         """Of a step, with as many sequences for each die on any number of dies."""
         _, program, further, tokens, micro_batches = curve
-        key = (program, tokens, micro_batches, setting, rate, dies)
-        if key not in self.known:
-            machine = "frontier" if rate == RATES[0] else self.write(f"frontier_{rate:.4f}", changed(self.machine, '"21.25 GB/s"', f'"{rate:.4f} GB/s"'))
-            sharding, types = SETTINGS[setting]
-            settings = [f"layout.sharding={sharding}", *(f"layout.{one}" for one in (*further, *types)), f"model.sequence={tokens}",
-                        f"train.global_batch={dies * micro_batches}"]  # fmt: skip
-            self.known[key] = self.plan(CONFIG, machine, "--devices", dies, settings=tuple(settings), software=self.programs[program])["step_seconds"]
-        return self.known[key]
+        machine = "frontier" if rate == RATES[0] else self.write(f"frontier_{rate:.4f}", changed(self.machine, '"21.25 GB/s"', f'"{rate:.4f} GB/s"'))
+        sharding, types = SETTINGS[setting]
+        settings = (f"layout.sharding={sharding}", *(f"layout.{one}" for one in (*further, *types)), f"model.sequence={tokens}",
+                    f"train.global_batch={dies * micro_batches}")  # fmt: skip
+        return self.plan(CONFIG, machine, "--devices", dies, settings=settings, software=self.programs[program])["step_seconds"]
 
     def ratio(self, curve, rate):
         return self.seconds(curve, "ZeRO++", rate) / self.seconds(curve, "three levels", rate)
