@@ -20,6 +20,7 @@
 
 namespace terrace::data {
 
+class NodeOrder;
 class StagedReader;
 
 // A tensor in the memory of the host, row-major.
@@ -134,6 +135,8 @@ class Source {
                                     const TensorNames& /*names*/) const {
     return {};
   }
+  // The order of the training samples where data.order = "node"; else null.
+  virtual const NodeOrder* node_order() const { return nullptr; }
   // From now on these files are read by `staged`. Called before several threads use the source.
   virtual void read_by(std::shared_ptr<const StagedReader> staged) { staged_ = std::move(staged); }
 

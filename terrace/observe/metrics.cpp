@@ -30,10 +30,13 @@ namespace {
 constexpr const char* metrics_name = "metrics.jsonl";
 constexpr const char* phase_key = "phase";
 constexpr const char* noise_scale_key = "noise_scale";
+constexpr const char* received_key = "stage_received_bytes";
+
 // The keys of a step's line with data.stage, and their fields.
 template <typename Stage, typename Visit>
 void for_each_stage_key(Stage&& stage, Visit visit) {
   visit("stage_copied_bytes", stage.copied_bytes);
+  visit(received_key, stage.received_bytes);
   visit("stage_read_bytes", stage.staged_bytes);
   visit("source_read_bytes", stage.source_bytes);
   visit("source_read_seconds", stage.source_seconds);
@@ -120,6 +123,7 @@ std::optional<Metrics> metrics_of(const Json& line, const MetricNames& names) {
     bool stages = true;
     for_each_stage_key(stage, [&](const char* key, auto& field) {
       const auto found = line.find(key);
+      if (found == line.end() && std::string_view(key) == received_key) return;  // of an older run
       stages = stages && found != line.end() && read_number(*found, field);
     });
     if (stages) metrics.stage = stage;

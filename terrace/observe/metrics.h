@@ -28,10 +28,11 @@ struct MetricNames {
 
 // What staging did on the node of the first rank since the start (docs/staging.md).
 struct StageMetrics {
-  int64_t copied_bytes = 0;   // to the disk of the node
-  int64_t staged_bytes = 0;   // read from there
-  int64_t source_bytes = 0;   // read from the files themselves
-  double source_seconds = 0;  // that this took, of all ranks of the node together
+  int64_t copied_bytes = 0;    // to the disk of the node, from the files
+  int64_t received_bytes = 0;  // to there, from other nodes (data.order = "node")
+  int64_t staged_bytes = 0;    // read from there
+  int64_t source_bytes = 0;    // read from the files themselves
+  double source_seconds = 0;   // that this took, of all ranks of the node together
 
   bool operator==(const StageMetrics&) const = default;
 };

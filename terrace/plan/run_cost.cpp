@@ -11,7 +11,7 @@
 #include "terrace/base/plural.h"
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
-#include "terrace/data/batch_ramp.h"
+#include "terrace/data/order/batch_ramp.h"
 #include "terrace/plan/estimate.h"
 
 namespace terrace::plan {

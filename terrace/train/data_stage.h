@@ -21,9 +21,11 @@ namespace terrace::train {
 struct DataStageRequest {
   data::StageConfig config = {};
   int64_t first_step = 1, last_step = 0;
-  int64_t ranks_per_node = 1;    // as the layout has it
-  int64_t data_rank = 0;         // the coordinate of this rank
-  data::TensorNames names = {};  // the tensors that this rank reads
+  int64_t ranks_per_node = 1;  // as the layout has it
+  int64_t data_rank = 0;       // the coordinate of this rank
+  int64_t data_ranks = 1;
+  std::function<uint64_t(int64_t step)> first_sample = {};  // of a step, counted over the whole run
+  data::TensorNames names = {};                             // the tensors that this rank reads
   // What a data-parallel rank reads in a step, and in an evaluation after it; called on another thread.
   std::function<data::FileRanges(int64_t step, int64_t data_rank, const data::TensorNames& names)> reads = {};
 };
@@ -47,10 +49,19 @@ class DataStage {
     int64_t data_rank = 0;
     data::TensorNames names = {};
   };
-  std::vector<NodeReader> node_readers(comm::Comm& all, const data::TensorNames& all_names) const;
-  void make_window(const std::vector<const MappedFile*>& files, const std::vector<NodeReader>& readers);
+  std::vector<std::vector<NodeReader>> node_readers(comm::Comm& all, const data::TensorNames& all_names) const;
+  struct Plan {
+    uint64_t window_bytes = 0, extent_bytes = 0, step_bytes = 0;
+  };
+  Plan plan_window(const std::vector<const MappedFile*>& files, const std::vector<NodeReader>& readers) const;
+  void make_window(const std::vector<const MappedFile*>& files, const Plan& plan);
+  // Those of this node, by which it passes shares on; null where it has none. Called by all ranks.
+  std::shared_ptr<data::NodeLinks> links_of(comm::World& world,
+                                            const std::vector<std::vector<NodeReader>>& nodes) const;
+  int64_t next_exchange(int64_t step) const;
 
   DataStageRequest request_;
+  const data::NodeOrder* order_;  // null unless shares of the data move from node to node
   std::string folder_;
   int64_t rank_ = 0, first_of_node_ = 0, node_size_ = 1, reader_ = 0;
   std::shared_ptr<data::StageWindow> window_;

@@ -10,7 +10,7 @@
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
 #include "terrace/config/phases.h"
-#include "terrace/data/batch_ramp.h"
+#include "terrace/data/order/batch_ramp.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/pipeline.h"
 #include "terrace/schedule/rank_share.h"

@@ -18,8 +18,8 @@
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/family.h"
 #include "terrace/config/phases.h"
-#include "terrace/data/batch_ramp.h"
 #include "terrace/data/data_of_family.h"
+#include "terrace/data/order/batch_ramp.h"
 #include "terrace/models/families.h"
 #include "terrace/nn/precision.h"
 #include "terrace/observe/trace.h"
@@ -414,15 +414,17 @@ void Trainer::stage_data() {
   if (!stage.stages() || all_steps_done()) return;
   stage_ = std::make_shared<DataStage>(
       *data_, *world_, *cut_.groups.control, schedule::batch_tensors_of(unit_table_),
-      DataStageRequest{.config = stage,
-                       .first_step = steps_done_ + 1,
-                       .last_step = config_.train.steps,
-                       .ranks_per_node = mesh_.topology().ranks_per_node,
-                       .data_rank = mesh_.coordinate(world_->rank(), "data"),
-                       .names = tensor_names_,
-                       .reads = [this](int64_t step, int64_t data_rank, const data::TensorNames& names) {
-                         return reads(step, data_rank, names);
-                       }});
+      DataStageRequest{
+          .config = stage,
+          .first_step = steps_done_ + 1,
+          .last_step = config_.train.steps,
+          .ranks_per_node = mesh_.topology().ranks_per_node,
+          .data_rank = mesh_.coordinate(world_->rank(), "data"),
+          .data_ranks = mesh_.size("data"),
+          .first_sample = [this](int64_t step) { return static_cast<uint64_t>(ramp_.samples_before(step)); },
+          .names = tensor_names_,
+          .reads = [this](int64_t step, int64_t data_rank,
+                          const data::TensorNames& names) { return reads(step, data_rank, names); }});
 }
 
 void Trainer::run() {

@@ -67,6 +67,19 @@ class Staging(CommandTest):
                 self.assertEqual(list((disk / "x").iterdir()), [])
         self.assertEqual([name for name in os.listdir("/dev/shm") if name.startswith("terrace-stage")], [])
 
+    def test_nodes_pass_shares_on_under_mpirun(self):
+        keys = ("data.order=node", "data.shares=2", "train.global_batch=512", "train.micro_batch=64", "train.steps=80",
+                "train.evaluate_every=0")
+        self.expect(0, self.launch(1, "one", *keys))
+        disk = self.folder / "disk of nodes"
+        disk.mkdir()
+        result = self.launch(4, "nodes", *keys, f"data.stage={disk}", "layout.ranks_per_node=2", "layout.sharding=zero1")
+        self.expect(0, result, "2 shares, which move on after step", "received from other nodes")
+        for ours, one in zip(self.losses("nodes"), self.losses("one"), strict=True):
+            self.assertAlmostEqual(ours, one, delta=1e-4)
+        self.assertGreater(self.last("nodes")["stage_received_bytes"], 0)
+        self.assertEqual(list(disk.iterdir()), [])
+
     def test_a_folder_that_only_one_node_lacks_is_refused_once(self):
         # Each rank is a node; only the first rank's variable names a folder that can be made.
         wrapper = self.folder / "wrapper.sh"

@@ -1,5 +1,5 @@
 // The ramp-up against a simulation step by step, and the edges of skipped ranges.
-#include "terrace/data/batch_ramp.h"
+#include "terrace/data/order/batch_ramp.h"
 
 #include <gtest/gtest.h>
 

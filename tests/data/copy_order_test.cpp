@@ -143,5 +143,34 @@ TEST(CopyOrder, CopiesAboutAsFewAsBeladysRule) {
   }
 }
 
+TEST(CopyOrder, NamesWhatIsMissingOnceAndInOrder) {
+  CopyOrder order(2);
+  order.add_step(1, std::vector<uint32_t>{7, 3});
+  order.add_step(2, std::vector<uint32_t>{7, 9});
+  EXPECT_EQ(order.missing(10), (std::vector<uint32_t>{7, 3, 9}));
+  EXPECT_EQ(order.missing(2), (std::vector<uint32_t>{7, 3}));
+  order.next();
+  EXPECT_EQ(order.missing(10), (std::vector<uint32_t>{3, 9}));
+}
+
+TEST(CopyOrder, WhatIsHeldIsNotReplaced) {
+  CopyOrder order(4);
+  order.add_step(1, std::vector<uint32_t>{1, 2, 10, 11});
+  for (int copy = 0; copy < 4; ++copy) order.next();
+  order.add_step(30, std::vector<uint32_t>{3, 4, 5});
+  order.begin_step(30);
+  order.hold(1);
+  order.hold(99);  // never heard of
+  const std::optional<CopyOrder::Copy> first = order.next();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->replaced, 2u);
+  order.release(1);
+  order.add_step(60, std::vector<uint32_t>{6});
+  order.begin_step(60);
+  const std::optional<CopyOrder::Copy> second = order.next();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->replaced, 1u);
+}
+
 }  // namespace
 }  // namespace terrace::data

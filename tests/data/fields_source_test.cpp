@@ -161,6 +161,18 @@ TEST_F(FieldSamples, AllTimesOfATrainingSampleAreTrainingTimes) {
   EXPECT_NE(pairs(source, 200), pairs(this->source(2), 200));
 }
 
+// The starts 2 to 55 in three shares of 18, of each of which a step of six draws two.
+TEST_F(FieldSamples, NodesReadSharesOfTheirOwn) {
+  config_.order = {.order = "node", .shares = 3};
+  const FieldsSource source(config_, request_, 1, 6);
+  ASSERT_NE(source.node_order(), nullptr);
+  for (uint64_t sample = 0; sample < 108; ++sample) {
+    const uint64_t slot = sample % 6 / 2, round = sample / 54;
+    EXPECT_EQ(static_cast<uint64_t>(source.training_pair(sample).start - 2) / 18, (slot + round) % 3) << sample;
+  }
+  EXPECT_EQ(FieldsSource(config_, request_, 1).node_order(), nullptr) << "nothing is trained";
+}
+
 TEST_F(FieldSamples, HeldOutSamplesAreThoseOfTheirSplit) {
   const FieldsSource source = this->source();
   // All 20 times are predicted, 6 hours and 24 hours ahead; inputs lie before the part where they must.

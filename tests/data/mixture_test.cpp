@@ -1,5 +1,5 @@
 // Orders are permutations, and the samples of each corpus have exact counts.
-#include "terrace/data/mixture.h"
+#include "terrace/data/order/mixture.h"
 
 #include <gtest/gtest.h>
 

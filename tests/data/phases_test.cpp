@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "terrace/data/mixture.h"
+#include "terrace/data/order/mixture.h"
 #include "terrace/data/text/text_source.h"
 #include "tests/data/test_corpus.h"
 

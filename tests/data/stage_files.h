@@ -35,15 +35,20 @@ inline bool wait_for(const std::function<bool()>& done) {
 // The window, its copier and a reader of files of a source or of a test.
 struct TestStage {
   TestStage(const std::filesystem::path& folder, const std::vector<const MappedFile*>& files,
-            std::function<FileRanges(int64_t)> reads, int64_t last_step, uint64_t extent_bytes, uint64_t slots)
+            std::function<FileRanges(int64_t)> reads, int64_t last_step, uint64_t extent_bytes, uint64_t slots,
+            std::shared_ptr<NodeLinks> links = nullptr, std::function<int64_t(int64_t)> next_exchange = {})
       : window(std::make_shared<StageWindow>(folder, unique_name())) {
     const std::vector<uint64_t> sizes = file_sizes(files);
     window->make(
         {.extent_bytes = extent_bytes, .slots = slots, .extents = Extents(sizes, extent_bytes).count(), .readers = 1});
     window->begin_step(0, 1);
     reader = std::make_shared<const StagedReader>(window, files, 0);
-    stager = std::make_unique<Stager>(
-        window, StagerRequest{.files = files, .reads = std::move(reads), .last_step = last_step, .folder = folder});
+    stager = std::make_unique<Stager>(window, StagerRequest{.files = files,
+                                                            .reads = std::move(reads),
+                                                            .last_step = last_step,
+                                                            .folder = folder,
+                                                            .links = std::move(links),
+                                                            .next_exchange = std::move(next_exchange)});
   }
 
   static std::string unique_name() {

@@ -33,9 +33,9 @@ class StagedRuns : public TinyRun {
   }
 
   config::Config config_of(const std::string& name, Keys keys = {}) const {
-    keys.insert(keys.end(), {"train.threads=1", "train.global_batch=16", "train.micro_batch=1", "train.steps=30",
-                             "train.evaluate_every=10", "train.evaluate_batches=2",
-                             "checkpoint.folder=" + (folder_ / name).string()});
+    keys.insert(keys.begin(), {"train.threads=1", "train.global_batch=16", "train.micro_batch=1", "train.steps=30",
+                               "train.evaluate_every=10", "train.evaluate_batches=2",
+                               "checkpoint.folder=" + (folder_ / name).string()});
     return tiny_config(keys);
   }
   Keys staged(const Keys& more = {}) const {
@@ -116,6 +116,26 @@ TEST_F(StagedRuns, EachByteIsReadFromTheDiskOrTheSource) {
   EXPECT_THAT(observe::read_metrics(folder_ / "run").names.figures, Each(Not(HasSubstr("stage"))));
 }
 
+// With an order of nodes the losses do not depend on staging or on the layout either, and a node takes later shares
+// from the others.
+TEST_F(StagedRuns, NodesPassSharesOn) {
+  const Keys order = {"data.order=node", "data.shares=2", "train.micro_batch=4", "train.steps=200",
+                      "train.evaluate_every=0"};
+  const RunResult plain = start("plain", 1, order);
+  for (const int64_t ranks : {2, 4}) {
+    SCOPED_TRACE(ranks);
+    const std::string name = "of " + std::to_string(ranks);
+    Keys keys = staged({"layout.ranks_per_node=" + std::to_string(ranks / 2)});
+    keys.insert(keys.end(), order.begin(), order.end());
+    if (ranks == 4) keys.push_back("layout.sharding=zero3");
+    const RunResult ours = start(name, ranks, keys);
+    const observe::RunMetrics a = observe::read_metrics(folder_ / name), b = observe::read_metrics(folder_ / "plain");
+    ASSERT_EQ(a.steps.size(), b.steps.size());
+    for (const auto& [step, metrics] : a.steps) EXPECT_NEAR(metrics.loss, b.steps.at(step).loss, 1e-4) << step;
+    EXPECT_GT(last_stage(name).received_bytes, 0);
+  }
+}
+
 TEST_F(StagedRuns, ContinueToTheSameBits) {
   const RunResult whole = start("whole", 2);
   RunOptions options;
@@ -152,6 +172,20 @@ TEST_F(StagedRuns, KeysAreReadAndRefused) {
   };
   EXPECT_THAT(refusal(staged({"data.stage_bytes=100"})), HasSubstr("is less than 65536, the least; use 65536 or 0"));
   EXPECT_THAT(refusal(staged({"data.stage_bytes=\"4 apples\""})), HasSubstr("data.stage_bytes"));
+  EXPECT_THAT(refusal({"data.order=node"}),
+              HasSubstr("data.order = \"node\" needs data.shares, usually the number of nodes; train.global_batch = 16 "
+                        "allows 1, 2, 4, 8 or 16"));
+  EXPECT_THAT(refusal({"data.order=node", "data.shares=3"}),
+              HasSubstr("data.shares = 3 does not divide train.global_batch = 16; use 1, 2, 4, 8 or 16"));
+  EXPECT_THAT(refusal({"data.order=node", "data.shares=2", "train.ramp_start=8", "train.ramp_increment=8",
+                       "train.ramp_samples=16"}),
+              HasSubstr("train.ramp_start = 8 makes them smaller at first; use 0, or data.order = \"global\""));
+  EXPECT_THAT(refusal({"data.order=node", "data.shares=2", "data.phases=[{from_step = 9, global_batch = 8}]"}),
+              HasSubstr("the phase from step 9 has train.global_batch = 8 in place of 16"));
+  EXPECT_THAT(refusal({"data.order=node", "data.shares=2", "data.phases=[{from_step = 9, train = [\"other\"]}]"}),
+              HasSubstr("has the same corpora in the whole run, and data.phases[1] has others"));
+  EXPECT_THAT(config_of("run", {"data.shares=2"}).idle,
+              ElementsAre(HasSubstr("without data.order = \"node\"; give that, or remove it")));
   EXPECT_THAT(config_of("run", {"data.stage_bytes=100000"}).idle,
               ElementsAre(HasSubstr("without data.stage; name a folder there, or remove it")));
 }

@@ -18,6 +18,7 @@
 #include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/start_facts.h"
+#include "tests/data/peak_memory.h"
 #include "tests/train/tiny_run.h"
 
 namespace terrace::train {
@@ -188,6 +189,24 @@ TEST_F(ManyRanks, AStartIsLinearInTheirNumber) {
     }
     EXPECT_GT(many[0].counts.messages, 10'000);
     EXPECT_LE(many[3].counts.messages, 100);  // the last rank is never the first member of a large group
+  }
+}
+
+// The whole start, model and optimizer of the tiny run included, in a process of its own beside one that does nothing.
+TEST_F(ManyRanks, AStartTakesLessThan64MiBBesideTheProgram) {
+  for (const std::vector<std::string>& layout :
+       {std::vector<std::string>{"layout.sharding=\"zero3\""},
+        {"layout.tensor=2", "layout.pipeline=2", "layout.sharding=\"zero1\""}}) {
+    SCOPED_TRACE(testing::PrintToString(layout));
+    starts(10'000, layout);  // what the first rank broadcasts
+    const int64_t program = data::peak_memory_of([] { return true; });
+    for (const int64_t rank : {0, 9999}) {
+      const int64_t peak = data::peak_memory_of([&] {
+        start(rank, 10'000, layout);
+        return !HasFailure();
+      });
+      EXPECT_LT(peak - program, int64_t{64} << 20) << "rank " << rank;
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include "terrace/base/error.h"
 #include "terrace/config/section_keys.h"
 #include "terrace/data/fields/fields_description.h"
+#include "terrace/data/order/order_keys.h"
 #include "terrace/data/staging/stage_keys.h"
 
 namespace terrace::data {
@@ -31,6 +32,12 @@ std::string input_step_has_inputs(const config::Config& c) {
 std::string fields_without_stage(const config::Config& c) {
   return fields_of(c).stage.stages() ? "" : stage_bytes_without_stage;
 }
+
+std::string fields_without_node(const config::Config& c) {
+  return fields_of(c).order.by_node() ? "" : shares_without_node;
+}
+
+std::string order_of_nodes_fits(const config::Config& c) { return problem_with_order(c, fields_of(c).order); }
 
 }  // namespace
 
@@ -60,15 +67,24 @@ std::vector<config::Key> fields_keys() {
       "for it. Right where no longitude differs from another: for planets without continents.");
   data.feature("held_out_split", &D::held_out_split, config::Word{{"validation", "test"}}, OnResume::may_change,
                "Part of the times on which the model is evaluated.");
+  add_order_keys([](auto& config) -> decltype(auto) { return (fields_of(config)); }, list);
   add_stage_keys([](auto& config) -> decltype(auto) { return (fields_of(config)); }, list);
   return list;
 }
 
 std::vector<config::Rule> fields_rules() {
-  return {{{"data.leads"}, leads_are_ahead}, {{"data.input_step", "data.inputs"}, input_step_has_inputs}};
+  std::vector<std::string> of_order = {"data.order", "data.shares"};
+  for (const std::string& key : keys_of_order()) of_order.push_back(key);
+  return {{{"data.leads"}, leads_are_ahead},
+          {{"data.input_step", "data.inputs"}, input_step_has_inputs},
+          {of_order, order_of_nodes_fits}};
 }
 
-std::vector<config::IdleRule> fields_idle_rules() { return {stage_bytes_idle_rule(fields_without_stage)}; }
+std::vector<config::IdleRule> fields_idle_rules() {
+  std::vector<config::IdleRule> rules = order_idle_rules(fields_without_node);
+  rules.push_back(stage_bytes_idle_rule(fields_without_stage));
+  return rules;
+}
 
 void hold_out_fields(FieldsConfig& config, const std::vector<std::string>& datasets, const AttachedPaths& attached) {
   if (datasets.size() != 1) {

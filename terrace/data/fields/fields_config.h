@@ -9,6 +9,7 @@
 #include "terrace/config/idle.h"
 #include "terrace/config/key.h"
 #include "terrace/config/rules.h"
+#include "terrace/data/order/order_config.h"
 #include "terrace/data/staging/stage_config.h"
 
 namespace terrace::data {
@@ -23,6 +24,7 @@ struct FieldsConfig {
   std::vector<std::string> constants = {};    // fields of the dataset that do not change, as further inputs
   std::string held_out_split = "validation";  // the part of the times on which a model is evaluated
   bool turned = false;                        // whether training samples are turned about the poles at random
+  OrderConfig order = {};
   StageConfig stage = {};
   bool operator==(const FieldsConfig&) const = default;
 };

@@ -143,7 +143,8 @@ std::vector<std::pair<std::string, std::string>> facts_of_fields(const FieldsCon
   return facts;
 }
 
-FieldsSource::FieldsSource(const FieldsConfig& config, const FieldsRequest& request, uint64_t seed)
+FieldsSource::FieldsSource(const FieldsConfig& config, const FieldsRequest& request, uint64_t seed,
+                           int64_t global_batch)
     : config_(config),
       request_(request),
       dataset_(config.fields),
@@ -174,8 +175,14 @@ FieldsSource::FieldsSource(const FieldsConfig& config, const FieldsRequest& requ
     }
   }
   if (!training_starts_.empty()) {
-    order_.emplace(std::vector<uint64_t>{training_starts_.size()}, std::vector<double>{},
-                   stream_key(seed, "order of fields"), true);
+    const PhiloxKey key = stream_key(seed, "order of fields");
+    const std::vector<uint64_t> sizes = {training_starts_.size()};
+    node_order_ = node_order_of(config.order, sizes, global_batch, key);
+    if (node_order_ != nullptr) {
+      order_.emplace(sizes, node_order_);
+    } else {
+      order_.emplace(sizes, std::vector<double>{}, key, true);
+    }
   }
   if (!config.climatology.empty() && config.climatology != config.fields) climatology_.emplace(config.climatology);
 }

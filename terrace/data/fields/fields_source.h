@@ -12,7 +12,8 @@
 #include "terrace/base/random.h"
 #include "terrace/data/fields/fields_config.h"
 #include "terrace/data/fields/fields_dataset.h"
-#include "terrace/data/mixture.h"
+#include "terrace/data/order/mixture.h"
+#include "terrace/data/order/node_order.h"
 #include "terrace/data/source.h"
 
 namespace terrace::data {
@@ -56,8 +57,9 @@ struct ForecastStep {
 // made, may lie before that part.
 class FieldsSource : public Source {
  public:
-  // Throws UserError with every problem.
-  FieldsSource(const FieldsConfig& config, const FieldsRequest& request, uint64_t seed);
+  // `global_batch` is the samples of each step, by which data.order = "node" is computed; 0: nothing is trained. Throws
+  // UserError with every problem.
+  FieldsSource(const FieldsConfig& config, const FieldsRequest& request, uint64_t seed, int64_t global_batch = 0);
 
   std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const override;
   std::vector<HeldOut> held_out(uint64_t at_most) const override;
@@ -70,6 +72,7 @@ class FieldsSource : public Source {
   Json identity() const override;
   Json fingerprint() const override { return identity(); }
   std::vector<const MappedFile*> staged_files() const override;
+  const NodeOrder* node_order() const override { return node_order_.get(); }
   FileRanges reads(const StepShare& share, const TensorNames& names) const override;
   FileRanges held_out_reads(const HeldOut& held_out, const RoundShare& share, const TensorNames& names) const override;
 
@@ -134,6 +137,7 @@ class FieldsSource : public Source {
   std::vector<FieldPair> held_out_;
   PhiloxKey lead_key_, turn_key_;
   std::optional<Mixture> order_;  // of the training starts
+  std::shared_ptr<const NodeOrder> node_order_;
 };
 
 // Sentences about what does not fit between the configuration, the model and the files of a run that trains, without

@@ -19,7 +19,7 @@
 #include "terrace/data/graphs/graphs_request.h"
 #include "terrace/data/graphs/graphs_statistics.h"
 #include "terrace/data/graphs/structure.h"
-#include "terrace/data/mixture.h"
+#include "terrace/data/order/mixture.h"
 #include "terrace/data/source.h"
 
 namespace terrace::data {

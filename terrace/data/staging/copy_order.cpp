@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_set>
 
 namespace terrace::data {
 
 void CopyOrder::set_replaceable(uint32_t extent, Known& known, bool replaceable) {
   if (known.replaceable == replaceable) return;
   known.replaceable = replaceable;
+  if (known.held) return;
   if (replaceable) {
     replaceable_.insert({rank_of(known), extent});
   } else {
@@ -87,6 +89,30 @@ std::optional<CopyOrder::Copy> CopyOrder::next() {
     return copy;
   }
   return std::nullopt;
+}
+
+std::vector<uint32_t> CopyOrder::missing(size_t at_most) const {
+  std::vector<uint32_t> list;
+  std::unordered_set<uint32_t> listed;
+  for (uint64_t number = cursor_; number < base_ + uses_.size() && list.size() < at_most; ++number) {
+    const uint32_t extent = uses_[static_cast<size_t>(number - base_)].extent;
+    if (!known_.at(extent).slot && listed.insert(extent).second) list.push_back(extent);
+  }
+  return list;
+}
+
+void CopyOrder::hold(uint32_t extent) {
+  const auto found = known_.find(extent);
+  if (found == known_.end() || !found->second.slot || found->second.held) return;
+  if (found->second.replaceable) replaceable_.erase({rank_of(found->second), extent});
+  found->second.held = true;
+}
+
+void CopyOrder::release(uint32_t extent) {
+  const auto found = known_.find(extent);
+  if (found == known_.end() || !found->second.held) return;
+  found->second.held = false;
+  if (found->second.replaceable) replaceable_.insert({rank_of(found->second), extent});
 }
 
 void CopyOrder::give_up(const Copy& copy) {

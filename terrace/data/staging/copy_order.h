@@ -11,6 +11,7 @@
 #include <span>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace terrace::data {
 
@@ -39,6 +40,11 @@ class CopyOrder {
   std::optional<Copy> next();
   // Whether next() would have to replace an extent, for which it should know as many uses as possible.
   bool replaces() const { return used_slots_ >= slots_; }
+  // Extents of the coming copies, each once in their order, whether or not there is room for them.
+  std::vector<uint32_t> missing(size_t at_most) const;
+  // An extent in the window is not replaced from hold() to release(); of others they do nothing.
+  void hold(uint32_t extent);
+  void release(uint32_t extent);
   // The latest copy failed: its extent is not there, its slot is used no more, and the window grows no further.
   void give_up(const Copy& copy);
 
@@ -60,7 +66,8 @@ class CopyOrder {
     uint64_t passed = 0;  // latest use before the cursor, and its step
     int64_t passed_step = 0;
     std::optional<uint32_t> slot = {};
-    bool replaceable = false;
+    bool replaceable = false;  // and in the list of these unless it is held
+    bool held = false;
   };
   Use& use(uint64_t number) { return uses_[static_cast<size_t>(number - base_)]; }
   // What is never used again is replaced first, and of that what was used longest ago.

@@ -7,6 +7,11 @@
 #include "terrace/base/error.h"
 
 namespace terrace::data {
+namespace {
+
+constexpr uint64_t pieces_of_share = 64;  // at least, where extents have more than the least size
+
+}  // namespace
 
 Extents::Extents(std::vector<uint64_t> file_bytes, uint64_t extent_bytes)
     : file_bytes_(std::move(file_bytes)), extent_bytes_(extent_bytes) {
@@ -25,9 +30,13 @@ Extents::Place Extents::place(uint32_t extent) const {
 
 uint64_t extent_bytes_for(const ExtentRequest& request) {
   const uint64_t all = std::accumulate(request.file_bytes.begin(), request.file_bytes.end(), uint64_t{0});
-  const bool large = all <= request.window_bytes && request.read_bytes >= all;
-  uint64_t bytes =
-      large ? largest_extent : std::clamp(std::bit_ceil(request.record_bytes), least_extent, largest_extent);
+  const uint64_t of_node = request.node_bytes > 0 ? std::min(request.node_bytes, all) : all;
+  const bool large = of_node <= request.window_bytes && request.read_bytes >= of_node;
+  // Of a part of the files, nodes pass on whole extents.
+  const uint64_t largest = of_node < all
+                               ? std::clamp(std::bit_floor(of_node / pieces_of_share), least_extent, largest_extent)
+                               : largest_extent;
+  uint64_t bytes = large ? largest : std::clamp(std::bit_ceil(request.record_bytes), least_extent, largest_extent);
   while (Extents(request.file_bytes, bytes).count() > most_extents) bytes *= 2;
   return bytes;
 }

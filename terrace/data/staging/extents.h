@@ -49,12 +49,13 @@ class Extents {
 };
 
 // The size of an extent. Large extents are read from the source fastest, but of an extent that is copied for one record
-// the rest is copied for nothing. So they have `largest_extent` bytes where all files fit into a window of
-// `window_bytes` and the run reads at least as many bytes as they have; else the least power of two that holds a
+// the rest is copied for nothing. So they have `largest_extent` bytes where all that the node reads of the files fits
+// into a window of `window_bytes` and the run reads at least as many bytes; else the least power of two that holds a
 // record, from `least_extent` on. There are at most `most_extents` of them.
 struct ExtentRequest {
   std::vector<uint64_t> file_bytes = {};
   uint64_t window_bytes = 0;
+  uint64_t node_bytes = 0;    // consecutive bytes of them that the node reads; 0: all of them
   uint64_t read_bytes = 0;    // of the whole run, by the ranks of a node
   uint64_t record_bytes = 0;  // that are read at a time, on average
 };

@@ -70,7 +70,7 @@ struct StageWindow::Header {
   uint64_t mark = 0;
   Size size = {};
   std::atomic<uint32_t> lost{0};
-  std::atomic<uint64_t> copied_bytes{0};
+  std::atomic<uint64_t> copied_bytes{0}, received_bytes{0};
 };
 
 StageCounts& StageCounts::operator+=(const StageCounts& other) {
@@ -240,6 +240,10 @@ StageCounts StageWindow::counts() const {
 }
 
 uint64_t StageWindow::copied_bytes() const { return reinterpret_cast<Header*>(memory_)->copied_bytes.load(); }
+
+void StageWindow::count_received(uint64_t bytes) const { reinterpret_cast<Header*>(memory_)->received_bytes += bytes; }
+
+uint64_t StageWindow::received_bytes() const { return reinterpret_cast<Header*>(memory_)->received_bytes.load(); }
 
 uint64_t window_bytes(const fs::path& folder, uint64_t wanted, uint64_t data_bytes) {
   if (wanted > 0) return wanted;

@@ -63,9 +63,11 @@ class StageWindow {
   int64_t least_step() const;
   void count(int64_t reader, const StageCounts& more) const;
   void count_copied(uint64_t bytes) const;
+  void count_received(uint64_t bytes) const;
   // Of all readers.
   StageCounts counts() const;
-  uint64_t copied_bytes() const;
+  uint64_t copied_bytes() const;    // into the window from the source
+  uint64_t received_bytes() const;  // and from other nodes
 
  private:
   struct Header;

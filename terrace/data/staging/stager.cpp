@@ -45,51 +45,77 @@ Stager::Stager(std::shared_ptr<StageWindow> window, StagerRequest request)
     source.nanoseconds = status.st_mtim.tv_nsec;
     sources_.push_back(source);
   }
+  if (request_.links != nullptr) {
+    exchange_.emplace(request_.links, window_, extents_);
+    exchange_step_ = request_.next_exchange(request_.first_step);
+  }
   thread_ = std::thread([this] { run(); });
 }
 
-Stager::~Stager() {
+void Stager::finish() {
+  finishing_ = true;
   {
     const std::lock_guard lock(mutex_);
     stops_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+}
+
+Stager::~Stager() {
+  if (!finishing_) {
+    cancelled_ = true;
+    if (request_.links != nullptr) request_.links->cancel();
+    finish();
+  }
   for (const Source& source : sources_) ::close(source.descriptor);
 }
 
 void Stager::run() {
   std::unique_lock lock(mutex_);
-  while (!stops_ && !ended_) {
+  while (!stops_ && (!ended_ || exchange_)) {
     lock.unlock();
     bool progresses = false;
     try {
       progresses = make_progress();
     } catch (const std::exception& error) {
       stop(error.what());
+      exchange_.reset();
     }
     lock.lock();
     if (!progresses) changed_.wait_for(lock, idle_pause, [&] { return stops_; });
   }
+  if (!exchange_ || cancelled_) return;
+  try {
+    exchange_->run(*this);
+  } catch (const std::exception& error) {
+    log_warning("data.stage = \"{}\": the last exchange with other nodes failed: {}", request_.folder, error.what());
+  }
 }
 
 bool Stager::make_progress() {
-  if (window_->lost()) {
-    ended_ = true;
-    return false;
-  }
+  if (window_->lost()) ended_ = true;
   order_.begin_step(window_->least_step() - steps_of_readers);
+  if (exchange_ && exchange_step_ <= request_.last_step && window_->least_step() >= exchange_step_) {
+    exchange_shares();
+    return true;
+  }
+  if (ended_) return false;
   const bool added = add_step();
   // What is replaced is chosen by all uses that can be known.
   if (added && order_.replaces()) return true;
   const std::optional<CopyOrder::Copy> copy = order_.next();
-  if (copy) perform(*copy);
+  if (copy) {
+    if (copy->replaced) window_->withdraw(*copy->replaced);
+    copy_from_source(*copy);
+  }
   return added || copy;
 }
 
 bool Stager::add_step() {
   next_step_ = std::max(next_step_, window_->least_step());
   if (next_step_ > request_.last_step || order_.known_uses() >= most_known_uses) return false;
+  if (exchange_ && next_step_ >= exchange_step_) return false;
   std::vector<uint32_t> extents;
   std::unordered_set<uint32_t> listed;
   for (const FileRange& range : request_.reads(next_step_)) {
@@ -116,8 +142,55 @@ void Stager::stop(const std::string& why) {
   ended_ = true;
 }
 
-void Stager::perform(const CopyOrder::Copy& copy) {
-  if (copy.replaced) window_->withdraw(*copy.replaced);
+// Exchanges whose steps readers have passed already are made up for, one after another, as by the other nodes.
+void Stager::exchange_shares() {
+  exchange_step_ = request_.next_exchange(exchange_step_);
+  while (!ended_ && add_step()) {
+  }
+  exchange_->run(*this);
+  for (const CopyOrder::Copy& copy : std::exchange(lacking_, {})) {
+    if (!ended_ && !ending()) copy_from_source(copy);
+  }
+}
+
+std::vector<uint32_t> Stager::missing(size_t at_most) {
+  return ended_ || window_->lost() ? std::vector<uint32_t>() : order_.missing(at_most);
+}
+
+// Just after an exchange begins, the readers may still need what is to be replaced.
+std::optional<CopyOrder::Copy> Stager::next_with_room() {
+  const int64_t began = window_->least_step();
+  while (!ending()) {
+    const int64_t step = window_->least_step();
+    order_.begin_step(step - steps_of_readers);
+    const std::optional<CopyOrder::Copy> copy = order_.next();
+    if (copy || step > began + steps_of_readers || step >= request_.last_step) return copy;
+    std::this_thread::sleep_for(idle_pause);
+  }
+  return std::nullopt;
+}
+
+bool Stager::store(std::span<const Received> received) {
+  for (size_t i = 0; i < received.size(); ++i) {
+    const std::optional<CopyOrder::Copy> copy = next_with_room();
+    if (!copy) return false;
+    if (copy->replaced) {
+      window_->withdraw(*copy->replaced);
+      // Its slot is the new one's.
+      std::erase_if(lacking_, [&](const CopyOrder::Copy& other) { return other.extent == *copy->replaced; });
+    }
+    const auto found = std::ranges::find(received, copy->extent, &Received::extent);
+    if (found == received.end() || found->bytes.empty()) {
+      lacking_.push_back(*copy);
+    } else if (write(*copy, found->bytes)) {
+      window_->count_received(found->bytes.size());
+    }
+    if (ended_ || window_->lost()) return false;
+  }
+  return true;
+}
+
+void Stager::copy_from_source(const CopyOrder::Copy& copy) {
   const Extents::Place place = extents_.place(copy.extent);
   const std::string path = request_.files[place.file]->path().string();
   const int descriptor = sources_[place.file].descriptor;
@@ -132,12 +205,16 @@ void Stager::perform(const CopyOrder::Copy& copy) {
     done += static_cast<size_t>(got);
   }
   if (!unchanged(place.file)) return stop(fmt::format("{} was changed while the run trains", path));
+  if (!write(copy, bytes)) return;
+  window_->count_copied(place.bytes);
+  // The copy is read from now on, so the system need not keep the source's pages.
+  ::posix_fadvise(descriptor, static_cast<off_t>(place.offset), static_cast<off_t>(place.bytes), POSIX_FADV_DONTNEED);
+}
+
+bool Stager::write(const CopyOrder::Copy& copy, std::span<const std::byte> bytes) {
   const int error = window_->write(copy.slot, bytes);
   if (error == 0) {
     window_->publish(copy.extent, copy.slot);
-    window_->count_copied(place.bytes);
-    // The copy is read from now on, so the system need not keep the source's pages.
-    ::posix_fadvise(descriptor, static_cast<off_t>(place.offset), static_cast<off_t>(place.bytes), POSIX_FADV_DONTNEED);
   } else if (is_full_disk(error)) {
     order_.give_up(copy);
     log_warning("data.stage = \"{}\" is full ({}) with {} of the data there; the rest is read from its source",
@@ -149,6 +226,7 @@ void Stager::perform(const CopyOrder::Copy& copy) {
         "data.stage = \"{}\" cannot be written to any more: {}; the data are read from their source from here on",
         request_.folder, std::strerror(error));
   }
+  return error == 0;
 }
 
 }  // namespace terrace::data

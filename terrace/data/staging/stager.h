@@ -1,12 +1,15 @@
 // Copies what the ranks of a node will read into the window of the node, ahead of its use, on a thread of its own.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +17,7 @@
 #include "terrace/data/staging/copy_order.h"
 #include "terrace/data/staging/extents.h"
 #include "terrace/data/staging/file_range.h"
+#include "terrace/data/staging/share_exchange.h"
 #include "terrace/data/staging/stage_window.h"
 
 namespace terrace::data {
@@ -27,14 +31,23 @@ struct StagerRequest {
   std::function<FileRanges(int64_t step)> reads = {};
   int64_t first_step = 1, last_step = 0;
   std::string folder = {};  // data.stage, for messages
+  // Where shares of the data move from node to node: the node's neighbours, and the first step after this one in which
+  // ranks read other shares. What is read from there on is copied after an exchange with the neighbours, which begins
+  // when all ranks of the node have come there.
+  std::shared_ptr<NodeLinks> links = nullptr;
+  std::function<int64_t(int64_t step)> next_exchange = {};
 };
 
-class Stager {
+class Stager : private ExchangeSide {
  public:
   // Begins at once. The window was made by this process.
   Stager(std::shared_ptr<StageWindow> window, StagerRequest request);
   Stager(const Stager&) = delete;
-  ~Stager();
+  ~Stager() override;
+
+  // Ends the copying, and the exchanges with other nodes, which all nodes end at about the same time. Without this call
+  // the neighbours wait.
+  void finish();
 
  private:
   // A file to copy from, as it was when the stager began.
@@ -46,7 +59,18 @@ class Stager {
   // Whether there may be more to copy at once.
   bool make_progress();
   bool add_step();
-  void perform(const CopyOrder::Copy& copy);
+  void copy_from_source(const CopyOrder::Copy& copy);
+  bool write(const CopyOrder::Copy& copy, std::span<const std::byte> bytes);  // whether it is there
+  void exchange_shares();
+  // A copy for which there is room; waits a little for readers that still need what it replaces.
+  std::optional<CopyOrder::Copy> next_with_room();
+
+  std::vector<uint32_t> missing(size_t at_most) override;
+  void hold(uint32_t extent) override { order_.hold(extent); }
+  void release(uint32_t extent) override { order_.release(extent); }
+  bool store(std::span<const Received> received) override;
+  bool ending() override { return finishing_ || cancelled_; }
+
   bool unchanged(size_t file);
   void stop(const std::string& why);
 
@@ -58,9 +82,13 @@ class Stager {
   std::vector<std::byte> buffer_;
   int64_t next_step_;
   bool ended_ = false;  // nothing is copied any more
+  std::optional<ShareExchange> exchange_;
+  int64_t exchange_step_ = 0;             // the next one's
+  std::vector<CopyOrder::Copy> lacking_;  // of an exchange under way: what the giver does not have
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stops_ = false;
+  std::atomic<bool> finishing_ = false, cancelled_ = false;
   std::thread thread_;
 };
 

@@ -77,10 +77,10 @@ void check_config(const TextConfig& config, int64_t sequence) {
   if (sequence < 1) throw UserError::of("model.sequence = {}; it is at least 1", sequence);
 }
 
-Mixture mixture_of(const SplitWindows& split, const std::vector<double>& weights, PhiloxKey key, bool reshuffle) {
+std::vector<uint64_t> sizes_of(const SplitWindows& split) {
   std::vector<uint64_t> sizes;
   for (const Windows& windows : split.corpora) sizes.push_back(windows.count);
-  return {sizes, weights, key, reshuffle};
+  return sizes;
 }
 
 // Opens corpora for training, and divides them into what is trained on and what is held out.
@@ -135,7 +135,7 @@ void add_phases(const std::vector<TextPhase>& phases, uint64_t seed, TrainingCor
 }  // namespace
 
 Loader::Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed,
-               const std::vector<TextPhase>& phases)
+               const std::vector<TextPhase>& phases, int64_t global_batch)
     : state_(std::make_unique<State>()) {
   check_config(config, sequence);
   check_corpora_of_run(config, phases);
@@ -149,7 +149,10 @@ Loader::Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, u
   }
   state_->own_held_out = validation.corpora.size();
   if (!train.corpora.empty()) {
-    train.mixture = mixture_of(train, config.weights, stream_key(seed, "order of training samples"), true);
+    const PhiloxKey key = stream_key(seed, "order of training samples");
+    state_->node_order = node_order_of(config.order, sizes_of(train), global_batch, key);
+    train.mixture = state_->node_order != nullptr ? Mixture(sizes_of(train), state_->node_order)
+                                                  : Mixture(sizes_of(train), config.weights, key, true);
     add_phases(phases, seed, corpora, train, state_->phases);
   }
   for (const PhaseWindows& phase : state_->phases) {
@@ -158,7 +161,8 @@ Loader::Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, u
   if (validation.corpora.empty()) return;
   // The key does not depend on the seed, so that runs with different seeds are evaluated on the same samples. There are
   // no weights, with which samples of one corpus would repeat before all of another have occurred once.
-  validation.mixture = mixture_of(validation, {}, stream_key(0, "order of validation samples"), false);
+  validation.mixture.emplace(sizes_of(validation), std::vector<double>{}, stream_key(0, "order of validation samples"),
+                             false);
 }
 
 Loader::~Loader() = default;
@@ -196,6 +200,8 @@ void WindowReader::read(const Windows& windows, uint64_t sample, std::span<int64
     if (begin + i + 1 == end) targets[i] = -1;
   }
 }
+
+const NodeOrder* Loader::node_order() const { return state_->node_order.get(); }
 
 SampleBatch Loader::batch(Split split, uint64_t first, int64_t count) const {
   TERRACE_CHECK(count >= 0, "a batch of {} samples", count);

@@ -37,8 +37,9 @@ class Loader {
   // The corpora of `phases` are opened too: each phase trains on its own mix of corpora from its first sample on, in
   // which a corpus continues where the mix before left it (mixture.h), also one that was absent for a while. Held-out
   // samples are those of all corpora of the run at any time.
+  // `global_batch` is the samples of each step, by which data.order = "node" is computed; 0: nothing is trained.
   Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed,
-         const std::vector<TextPhase>& phases = {});
+         const std::vector<TextPhase>& phases = {}, int64_t global_batch = 0);
   ~Loader();
   Loader(Loader&&) noexcept;
 
@@ -53,6 +54,7 @@ class Loader {
   std::vector<const MappedFile*> token_files() const;
   FileRanges reads(Split split, std::span<const uint64_t> samples) const;
   void read_by(std::shared_ptr<const StagedReader> staged);
+  const NodeOrder* node_order() const;  // of the training samples; null unless data.order = "node"
 
   // The number of samples in one pass over the split. For training on several weighted corpora that is a pass over the
   // mixture's longest corpus, and with phases 0: a run whose corpora change has no such pass. For validation every

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "terrace/data/mixture.h"
+#include "terrace/data/order/mixture.h"
+#include "terrace/data/order/node_order.h"
 #include "terrace/data/text/loader.h"
 #include "terrace/data/text/token_corpus.h"
 
@@ -55,8 +56,9 @@ struct WindowReader {
 struct Loader::State {
   WindowReader reader;
   SplitWindows train, validation;
-  size_t own_held_out = 0;           // the corpora of `validation` that are not a phase's
-  std::vector<PhaseWindows> phases;  // ascending
+  std::shared_ptr<const NodeOrder> node_order = nullptr;  // of `train`
+  size_t own_held_out = 0;                                // the corpora of `validation` that are not a phase's
+  std::vector<PhaseWindows> phases;                       // ascending
 
   const SplitWindows& of(Split split) const { return split == Split::train ? train : validation; }
 

@@ -7,7 +7,8 @@
 #include "terrace/base/error.h"
 #include "terrace/config/phases.h"
 #include "terrace/config/section_keys.h"
-#include "terrace/data/batch_ramp.h"
+#include "terrace/data/order/batch_ramp.h"
+#include "terrace/data/order/order_keys.h"
 #include "terrace/data/staging/stage_keys.h"
 
 namespace terrace::data {
@@ -51,6 +52,22 @@ std::string held_out_share(const config::Config& c) {
 
 std::string text_without_stage(const config::Config& c) {
   return text_of(c).stage.stages() ? "" : stage_bytes_without_stage;
+}
+
+std::string text_without_node(const config::Config& c) { return text_of(c).order.by_node() ? "" : shares_without_node; }
+
+std::string order_of_nodes_has_one_mix(const config::Config& c) {
+  std::string problem = problem_with_order(c, text_of(c).order);
+  if (!problem.empty() || !text_of(c).order.by_node()) return problem;
+  const auto advice = "; leave them out, or use data.order = \"global\"";
+  if (!text_of(c).weights.empty()) {
+    return fmt::format(
+        "data.order = \"node\" draws from all corpora in proportion to their tokens, not by data.weights{}", advice);
+  }
+  const std::vector<TextPhase> phases = text_phases(c);
+  if (phases.empty()) return "";
+  return fmt::format("data.order = \"node\" has the same corpora in the whole run, and {} has others{}",
+                     phases.front().name, advice);
 }
 
 }  // namespace
@@ -102,12 +119,16 @@ std::vector<config::Key> text_keys() {
                 "Attention and positions start again at document boundaries.");
   data.optional("tokenizer", &D::tokenizer, config::Text{.may_be_empty = true}, OnResume::names_fixed,
                 "SentencePiece model or tokenizer.json, which is kept with each checkpoint for `terrace generate`.");
+  add_order_keys([](auto& config) -> decltype(auto) { return (text_of(config)); }, list);
   add_stage_keys([](auto& config) -> decltype(auto) { return (text_of(config)); }, list);
   return list;
 }
 
 std::vector<config::Rule> text_rules() {
+  std::vector<std::string> of_order = {"data.order", "data.shares", "data.train", "data.weights"};
+  for (const std::string& key : keys_of_order()) of_order.push_back(key);
   return {
+      {of_order, order_of_nodes_has_one_mix},
       {{"data.weights", "data.train"}, weights_match_corpora},
       {{"data.validation", "data.train"}, corpora_are_disjoint},
       {{"train.evaluate_every", "data.validation_share", "data.validation"}, evaluation_needs_data},
@@ -115,11 +136,12 @@ std::vector<config::Rule> text_rules() {
 }
 
 std::vector<config::IdleRule> text_idle_rules() {
-  return {
-      {.key = "data.weights", .causes = {"data.train"}, .off = "[]", .beside = corpus_weights},
-      {.key = "data.validation_share", .causes = {"data.validation"}, .off = "0.0", .beside = held_out_share},
-      stage_bytes_idle_rule(text_without_stage),
-  };
+  std::vector<config::IdleRule> rules = order_idle_rules(text_without_node);
+  rules.insert(rules.end(),
+               {{.key = "data.weights", .causes = {"data.train"}, .off = "[]", .beside = corpus_weights},
+                {.key = "data.validation_share", .causes = {"data.validation"}, .off = "0.0", .beside = held_out_share},
+                stage_bytes_idle_rule(text_without_stage)});
+  return rules;
 }
 
 }  // namespace terrace::data

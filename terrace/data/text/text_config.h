@@ -9,6 +9,7 @@
 #include "terrace/config/idle.h"
 #include "terrace/config/key.h"
 #include "terrace/config/rules.h"
+#include "terrace/data/order/order_config.h"
 #include "terrace/data/staging/stage_config.h"
 
 namespace terrace::data {
@@ -20,6 +21,7 @@ struct TextConfig {
   double validation_share = 0.01;
   bool reset_at_documents = false;  // attention and positions start again at document boundaries
   std::string tokenizer = {};       // SentencePiece model, kept with the checkpoint; may be empty
+  OrderConfig order = {};
   StageConfig stage = {};
   bool operator==(const TextConfig&) const = default;
 };

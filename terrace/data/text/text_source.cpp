@@ -155,8 +155,10 @@ std::string file_checksum(const std::string& path) { return checksum(MappedFile(
 }  // namespace
 
 TextSource::TextSource(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed,
-                       const std::vector<TextPhase>& phases)
-    : sequence_(sequence), tokenizer_(config.tokenizer), loader_(config, sequence, vocabulary, seed, phases) {
+                       const std::vector<TextPhase>& phases, int64_t global_batch)
+    : sequence_(sequence),
+      tokenizer_(config.tokenizer),
+      loader_(config, sequence, vocabulary, seed, phases, global_batch) {
   if (fs::exists(tokenizer_)) tokenizer_stored_as_ = tokenizer_file_name(read_text(tokenizer_));
 }
 

@@ -20,9 +20,9 @@ namespace terrace::data {
 //   documents  [N, T] int64, only with reset_at_documents: ascending number within the sample
 class TextSource : public Source {
  public:
-  // Throws as Loader does.
+  // As Loader, throws included.
   TextSource(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed,
-             const std::vector<TextPhase>& phases = {});
+             const std::vector<TextPhase>& phases = {}, int64_t global_batch = 0);
 
   std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const override;
   std::vector<HeldOut> held_out(uint64_t at_most) const override { return loader_.held_out(at_most); }
@@ -39,6 +39,7 @@ class TextSource : public Source {
   std::vector<const MappedFile*> staged_files() const override { return loader_.token_files(); }
   FileRanges reads(const StepShare& share, const TensorNames& names) const override;
   FileRanges held_out_reads(const HeldOut& held_out, const RoundShare& share, const TensorNames& names) const override;
+  const NodeOrder* node_order() const override { return loader_.node_order(); }
   void read_by(std::shared_ptr<const StagedReader> staged) override { loader_.read_by(std::move(staged)); }
 
   const Loader& loader() const { return loader_; }

@@ -10,7 +10,7 @@ namespace terrace::models::gpt {
 std::unique_ptr<data::Source> GptData::open(const config::Config& config) const {
   const ModelConfig& model = model_of(config);
   return std::make_unique<data::TextSource>(data::text_of(config), model.sequence, model.vocabulary, config.train.seed,
-                                            data::text_phases(config));
+                                            data::text_phases(config), config.train.global_batch);
 }
 
 std::vector<std::string> GptData::problems_with_files(const config::Config& config) const {

@@ -41,7 +41,8 @@ data::FieldsRequest fields_request(const ModelConfig& model) {
 }
 
 std::unique_ptr<data::Source> VitData::open(const config::Config& config) const {
-  return std::make_unique<data::FieldsSource>(data_of(config), fields_request(model_of(config)), config.train.seed);
+  return std::make_unique<data::FieldsSource>(data_of(config), fields_request(model_of(config)), config.train.seed,
+                                              config.train.global_batch);
 }
 
 std::vector<std::string> VitData::problems_with_files(const config::Config& config) const {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "terrace/base/file.h"
-#include "terrace/data/mixture.h"
+#include "terrace/data/order/mixture.h"
 #include "terrace/data/source.h"
 #include "tests/families/grid/grid_settings.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "terrace/data/divided_samples.h"
-#include "terrace/data/mixture.h"
+#include "terrace/data/order/mixture.h"
 #include "terrace/data/source.h"
 #include "tests/families/pair/config.h"
 

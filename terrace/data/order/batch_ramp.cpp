@@ -1,5 +1,5 @@
 // Computes the intervals of equal batch size, and finds the interval of a step.
-#include "terrace/data/batch_ramp.h"
+#include "terrace/data/order/batch_ramp.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Makes the orders: file order, shuffled epochs, and what an earlier mix has left of an order.
-#include "terrace/data/dataset_order.h"
+#include "terrace/data/order/dataset_order.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // Computes the samples of each dataset in a block, and the keyed orders.
-#include "terrace/data/mixture.h"
+#include "terrace/data/order/mixture.h"
 
 #include <algorithm>
 #include <cmath>
@@ -92,6 +92,10 @@ Mixture::Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights
   if (!weighted_) first_begins_ = running_sums(left);
 }
 
+Mixture::Mixture(std::vector<uint64_t> sizes, Order of_all) : Mixture(std::move(sizes), {}, PhiloxKey{}, true) {
+  of_all_ = std::move(of_all);
+}
+
 void Mixture::fill_block(const std::vector<double>& weights) {
   if (weights.size() > longest_block) {
     throw UserError::of("{} weighted datasets; at most {} are mixed", weights.size(), longest_block);
@@ -136,6 +140,11 @@ Mixture::Element Mixture::element_in_epoch(uint64_t run_sample) const {
 }
 
 Mixture::DatasetSample Mixture::at(uint64_t run_sample) const {
+  if (of_all_ != nullptr) {
+    const uint64_t sample = of_all_->at(run_sample);
+    const size_t dataset = range_of(begins_, sample);
+    return {dataset, sample - begins_[dataset]};
+  }
   const auto [dataset, index] = weighted_ ? element_in_block(run_sample) : element_in_epoch(run_sample);
   if (!orders_.empty()) return {dataset, orders_[dataset]->at(index)};
   const uint64_t size = sizes_[dataset];
@@ -152,6 +161,7 @@ Order Mixture::order_of(size_t dataset) const {
 
 std::vector<Order> Mixture::rest(uint64_t drawn) const {
   TERRACE_CHECK(reshuffle_, "a mixture whose epochs have one order does not change");
+  TERRACE_CHECK(of_all_ == nullptr, "a mixture that follows an order of all samples does not change");
   if (weighted_) return rest_of_blocks(drawn);
   if (sizes_.size() == 1) return {continued_order({}, order_of(0), drawn)};
   return rest_of_epoch(drawn);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "terrace/base/random.h"
-#include "terrace/data/dataset_order.h"
+#include "terrace/data/order/dataset_order.h"
 
 namespace terrace::data {
 
@@ -17,6 +17,8 @@ namespace terrace::data {
 // A run whose datasets or weights change at a step has several mixtures. Each dataset then continues where the mixture
 // before left it: no sample occurs again before all others of its dataset have occurred as often. Without weights the
 // first epoch of a later mixture consists of what is left of the datasets' epochs.
+//
+// A mixture can also follow one order of all samples of all datasets, numbered one dataset after another.
 class Mixture {
  public:
   struct DatasetSample {
@@ -29,6 +31,9 @@ class Mixture {
   Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, bool reshuffle);
   // A later mixture; `orders` has an entry for each dataset, null where no earlier mixture had the dataset.
   Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, std::vector<Order> orders);
+
+  // Follows the order of all samples of all datasets. It has no rest().
+  Mixture(std::vector<uint64_t> sizes, Order of_all);
 
   // The sample with this number, counted from the beginning of the mixture.
   DatasetSample at(uint64_t run_sample) const;
@@ -65,6 +70,7 @@ class Mixture {
   std::vector<uint64_t> begins_;  // [datasets + 1]: running sums of samples, or with weights of samples in a block
   std::vector<uint64_t> first_begins_;  // without weights, the same for the first epoch
   std::vector<Order> orders_;           // of a later mixture
+  Order of_all_;                        // null unless the mixture follows one
   PhiloxKey key_;
   bool reshuffle_;
   bool weighted_;
