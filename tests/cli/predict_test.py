@@ -10,11 +10,13 @@ import unittest
 
 import ase.io
 import numpy as np
+import scipy.stats
 import uncertainty_toolbox
 from ase import Atoms
 from ase.calculators.lj import LennardJones
 from ase.calculators.singlepoint import SinglePointCalculator
 from ase.calculators.socketio import SocketIOCalculator
+from ase.data import chemical_symbols
 
 from commands_test import TERRACE, CommandTest, terrace
 
@@ -68,6 +70,15 @@ def clusters(count):
     return made
 
 
+def ence(error, deviation):
+    """The expected normalised calibration error over ten bins of ascending deviation (arXiv 1905.11659, equations 7 to 9)."""
+    order = np.argsort(deviation)
+    cuts = np.arange(11) * len(order) // 10
+    bins = [order[begin:end] for begin, end in zip(cuts, cuts[1:])]
+    deviations, errors = (np.array([np.sqrt(np.mean(values[one] ** 2)) for one in bins]) for values in (deviation, error))
+    return np.mean(np.abs(deviations - errors) / deviations)
+
+
 def setUpModule():
     scratch = tempfile.TemporaryDirectory()
     unittest.addModuleCleanup(scratch.cleanup)
@@ -119,7 +130,7 @@ class PredictTest(CommandTest):
             rows = list(csv.DictReader(file))
         self.assertEqual([float(row["energy"]) for row in rows], [atoms.get_potential_energy() for atoms in read])
 
-    def test_the_spread_is_judged_as_by_uncertainty_toolbox(self):
+    def test_the_spread_is_judged_as_by_uncertainty_toolbox_scipy_and_numpy(self):
         found = self.predicted("three", "--data", "clusters", "--output", "test.xyz")["outputs"]
         read = ase.io.read(self.folder / "test.xyz", ":")
         of_atoms = [1 / len(atoms) for atoms in read]
@@ -138,6 +149,8 @@ class PredictTest(CommandTest):
                     "miscalibration_area": uncertainty_toolbox.miscalibration_area(mean, scale * deviation, label),
                     "sharpness": uncertainty_toolbox.sharpness(scale * deviation),
                     "nll": uncertainty_toolbox.nll_gaussian(mean, scale * deviation, label),
+                    "ence": ence(mean - label, scale * deviation),
+                    "spearman": scipy.stats.spearmanr(np.abs(mean - label), deviation).statistic,
                 }
                 for name, value in theirs.items():
                     self.assertAlmostEqual(own[name] / value, 1, delta=1e-6, msg=f"{output} {name}")
@@ -147,6 +160,21 @@ class PredictTest(CommandTest):
         ase.io.write(self.folder / "gold.xyz", Atoms("AuNe", positions=[[0, 0, 0], [1.2, 0, 0]]), format="extxyz")
         result = self.expect(0, self.predict("three", "--data", "gold.xyz", "--json"), "no training structure had Au")
         self.assertEqual(json.loads(result.stdout)["unknown_elements"], ["Au"])
+
+    def test_elements_that_were_never_seen_have_a_larger_spread(self):
+        # Each in the place of the first argon of 32 clusters; so the geometries are those of the training.
+        elements = ["Ar"] + [symbol for symbol in chemical_symbols[1:119] if symbol not in ("Ar", "Ne")]
+        clusters = ase.io.read(self.folder / "clusters.xyz", ":32")
+        made = [Atoms([symbol, *atoms.get_chemical_symbols()[1:]], atoms.positions, cell=atoms.cell, pbc=atoms.pbc)
+                for symbol in elements for atoms in clusters]
+        ase.io.write(self.folder / "elements.xyz", made, format="extxyz")
+        self.predicted("three", "--data", "elements.xyz", "--output", "elements_out.xyz")
+        read = ase.io.read(self.folder / "elements_out.xyz", ":")
+        known, *unseen = np.array([atoms.info["energy_std"] for atoms in read]).reshape(len(elements), -1)
+        self.assertGreater(unseen[elements.index("Au") - 1].min(), known.max())
+        # Three members drew the rows of an element by chance, so that a few rows are alike and the spread is then small.
+        self.assertGreater(np.mean(np.array(unseen) > known), 0.9)
+        self.assertGreater(np.median([spread.mean() / known.mean() for spread in unseen]), 3)
 
     def test_ase_moves_atoms_by_the_forces_that_it_is_served(self):
         given = ase.io.read(self.folder / "clusters.xyz", ":")

@@ -156,7 +156,7 @@ TEST(GnnRules, RefuseWhatDerivativesCannotHave) {
 }
 
 TEST(GnnRules, RefuseLayersThatAreNotBuilt) {
-  for (const char* conv : {"dimenet", "mace", "gat", "sage", "mfc", "pnaplus", "pnaeq"}) {
+  for (const char* conv : {"dimenet", "mace", "gat", "sage", "mfc", "pnaplus", "pnaeq", "allscaip", "uma"}) {
     EXPECT_THAT(refusal_of_keys({std::string("model.conv=") + conv}),
                 HasSubstr("is not built yet; use \"schnet\", \"painn\", \"egnn\", \"pna\", \"gin\", \"gatv2\" or "
                           "\"cgcnn\""));

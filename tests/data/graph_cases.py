@@ -62,33 +62,33 @@ def written_structures(folder):
         yield ase.Atoms(numbers=numpy.ones(int(count)), positions=positions, cell=cell, pbc=pbc), float(cutoff)
 
 
-def compare_molecules(folder):
-    import vesin
+def check_edges(edges, atoms, cutoff, place):
+    """The edges are those of ASE, and those of vesin."""
+    import vesin  # takes seconds, and few cases need it
 
+    ours = set_of_ours(edges, atoms, cutoff)
+    assert ours == as_set(*ase.neighborlist.neighbor_list("ijSd", atoms, cutoff), cutoff), ("ASE", place)
+    search = vesin.NeighborList(cutoff=cutoff, full_list=True)
+    assert ours == as_set(*search.compute(atoms.positions, atoms.cell.array, atoms.pbc, "ijSd"), cutoff), ("vesin", place)
+
+
+def compare_molecules(folder):
     lines = iter(open(folder + "/edges.txt"))
     count = edge_count = 0
     for atoms, cutoff in written_structures(folder):
         edges = numpy.array([next(lines).split() for _ in range(int(next(lines)))], int).reshape(-1, 5)
-        search = vesin.NeighborList(cutoff=cutoff, full_list=True)
-        of_vesin = search.compute(atoms.positions, atoms.cell.array, atoms.pbc, "ijSd")
-        assert set_of_ours(edges, atoms, cutoff) == as_set(*of_vesin, cutoff), (count, atoms, cutoff)
+        check_edges(edges, atoms, cutoff, (count, atoms))
         count += 1
         edge_count += len(edges)
     print(f"{count} molecules with {edge_count} equal edges")
 
 
 def compare_edges(folder):
-    import vesin  # takes seconds, and only this case needs it
-
     lines = iter(open(folder + "/edges.txt"))
     count = 0
     for atoms, cutoff in structures():
         edges = numpy.array([next(lines).split() for _ in range(int(next(lines)))], int).reshape(-1, 5)
-        ours = set_of_ours(edges, atoms, cutoff)
-        assert ours == as_set(*ase.neighborlist.neighbor_list("ijSd", atoms, cutoff), cutoff), ("ASE", atoms, cutoff)
-        search = vesin.NeighborList(cutoff=cutoff, full_list=True)
-        of_vesin = search.compute(atoms.positions, atoms.cell.array, atoms.pbc, "ijSd")
-        assert ours == as_set(*of_vesin, cutoff), ("vesin", atoms, cutoff)
+        check_edges(edges, atoms, cutoff, (atoms, cutoff))
         count += 1
     print(count, "structures with equal edges")
 
@@ -136,8 +136,7 @@ def compare_crystal(path, first, lines):
     sites = numpy.array([next(lines).split() for _ in range(atoms)], float)
     ours = ase.Atoms(numbers=sites[:, 0], positions=sites[:, 1:], cell=cell, pbc=True)
     found = numpy.array([next(lines).split() for _ in range(edges)], int).reshape(-1, 5)
-    of_list = ase.neighborlist.neighbor_list("ijSd", ours, 4.0)
-    assert set_of_ours(found, ours, 4.0) == as_set(*of_list, 4.0), path
+    check_edges(found, ours, 4.0, path)
     # ASE refuses names of space groups that its table lacks, also where the operations are listed.
     if not isinstance(of_ase, ase.Atoms):
         return "not read by ASE"

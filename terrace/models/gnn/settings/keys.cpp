@@ -39,7 +39,8 @@ struct ChoiceWithoutSome {
 };
 
 const ChoiceWithoutSome<Conv>& convs() {
-  static const ChoiceWithoutSome<Conv> choice{{"dimenet", "mace", "gat", "sage", "mfc", "pnaplus", "pnaeq"}};
+  static const ChoiceWithoutSome<Conv> choice{
+      {"dimenet", "mace", "gat", "sage", "mfc", "pnaplus", "pnaeq", "allscaip", "uma"}};
   return choice;
 }
 
