@@ -127,6 +127,52 @@ TEST_P(GnnPotentials, DoNotChangeWithRotationReflectionAndTranslation) {
   }
 }
 
+// Each atom moved by whole vectors of its crystal's cell.
+std::vector<SmallStructure> with_atoms_in_other_cells(std::vector<SmallStructure> structures) {
+  for (SmallStructure& structure : structures) {
+    if (!structure.cell.is_periodic()) continue;
+    structure.positions = structure.positions.clone();
+    for (int64_t atom = 0; atom < structure.positions.size(0); ++atom) {
+      const auto step = static_cast<int32_t>(atom);
+      const data::Vector3 offset = data::image_offset({2 - step, step - 3, 1 + 2 * step}, structure.cell);
+      structure.positions[atom].add_(at::tensor({offset[0], offset[1], offset[2]}, at::kDouble));
+    }
+  }
+  return structures;
+}
+
+// With the cells (a, b + 2 a, c - a) in place of (a, b, c), which span the same lattices.
+std::vector<SmallStructure> with_skewed_cells(std::vector<SmallStructure> structures) {
+  for (SmallStructure& structure : structures) {
+    auto& [a, b, c] = structure.cell.vectors;
+    for (size_t i = 0; i < 3; ++i) {
+      b[i] += 2 * a[i];
+      c[i] -= a[i];
+    }
+  }
+  return structures;
+}
+
+TEST_P(GnnPotentials, DoNotChangeWithTheChoiceOfCell) {
+  const ModelConfig& config = GetParam().config;
+  const auto model = drawn(config, at::kDouble);
+  const std::vector<SmallStructure> structures = some_structures(4, false);
+  const auto batch_of = [&](const std::vector<SmallStructure>& list) {
+    return in_plain_units(some_graphs(config, list, 4), config);
+  };
+  const Batch batch = batch_of(structures);
+  const Outputs before = outputs_of(*model, batch);
+  for (const auto& [change, changed] : {std::pair{"moved", batch_of(with_atoms_in_other_cells(structures))},
+                                        std::pair{"skewed", batch_of(with_skewed_cells(structures))}}) {
+    SCOPED_TRACE(change);
+    EXPECT_EQ(changed.sizes, batch.sizes);
+    const Outputs after = outputs_of(*model, changed);
+    EXPECT_LE(largest(after.at("energy").sub(before.at("energy"))), 1e-10);
+    EXPECT_LE(largest(after.at("forces").sub(before.at("forces"))), 1e-9);
+    EXPECT_LE(largest(after.at("stress").sub(before.at("stress"))), 1e-10);
+  }
+}
+
 TEST_P(GnnPotentials, DoNotChangeWithTheOrderOfAtoms) {
   const ModelConfig& config = GetParam().config;
   const auto model = drawn(config, at::kDouble);

@@ -1,0 +1,99 @@
+// Compares the memory that a plan reserves for the activations of graph networks with what a forward keeps, and looks
+// at the refusal of micro-batches that do not fit.
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "terrace/base/error.h"
+#include "terrace/base/units.h"
+#include "terrace/data/graphs/prepare_graphs.h"
+#include "terrace/memory/meter.h"
+#include "terrace/plan/memory_need.h"
+#include "tests/families/chains_of_atoms.h"
+#include "tests/families/runs.h"
+#include "tests/models/gnn/small_graphs.h"
+
+namespace terrace::models::gnn {
+namespace {
+
+class GnnMemory : public RunsOfFamily {
+ protected:
+  GnnMemory() {
+    const std::string path = (folder_ / "molecules.xyz").string();
+    write_chains_of_atoms(path, 30);
+    data::GraphsPreparation().prepare({.inputs = {path}, .output = (folder_ / "molecules").string()});
+  }
+
+  config::Config config(const std::vector<std::string>& overrides) const override {
+    const std::string toml =
+        "[model]\nfamily = \"gnn\"\nconv = \"schnet\"\nlayers = 4\nwidth = 8\nradius = 3.0\n"
+        "[[model.outputs]]\nname = \"energy\"\n[data]\ntrain = [\"" +
+        (folder_ / "molecules").string() +
+        "\"]\n[train]\nglobal_batch = 8\nmicro_batch = 8\nsteps = 1\nthreads = 1\ndevice = \"cpu\"\n"
+        "[optimizer]\nlearning_rate = 1e-2\n[checkpoint]\nfolder = \"" +
+        (folder_ / "run").string() + "\"\n";
+    return config::parse(toml, "gnn.toml", models::families(), overrides);
+  }
+
+  plan::MemoryNeed need(const Keys& keys) const { return plan::least_memory(config(keys), 1, 1, 1); }
+};
+
+// Of the layers a plan counts all that they keep, and up to three times as much. With derivatives a forward keeps the
+// tensors of heads and those of the derivative too, of which a plan counts at least half.
+TEST_F(GnnMemory, PlansReserveWhatForwardsKeepWithinAFactor) {
+  for (const SmallGnn& small : small_gnns()) {
+    SCOPED_TRACE(small.name);
+    const auto model = drawn(small.config, at::kFloat);
+    const Batch batch = some_graphs(small.config, some_structures(1), 1);
+    const Pass pass = training_pass(small.config);
+    int64_t planned = 0;
+    for (const schedule::UnitRow& row :
+         unit_table(small.config, {.samples = batch.samples.size(0), .sizes = batch.sizes})) {
+      planned += row.kept_bytes[static_cast<size_t>(config::Recompute::none)];
+    }
+    const auto meter = std::make_shared<memory::Meter>();
+    const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, meter);
+    const bool derived = small.config.has_derivatives();
+    const Tensors kept =
+        derived ? model->loss(0, {}, batch, pass) : model->forward(0, model->num_units() - 1, {}, batch, pass);
+    EXPECT_LE(meter->now, (derived ? 2 : 1) * planned);
+    EXPECT_LE(planned, 3 * meter->now);
+  }
+}
+
+TEST_F(GnnMemory, GrowsWithTheGraphsAndTheBudgetOfAMicroBatch) {
+  const double eight = need({}).activations;
+  EXPECT_EQ(need({"train.micro_batch=4"}).activations, eight / 2);
+  // The largest graphs have 5 atoms and 14 edges.
+  const Keys budget = {"train.micro_batch=0", "train.micro_batch_sizes={atoms = 40, edges = 112}"};
+  EXPECT_EQ(need(budget).activations, eight);
+  const Keys half = {"train.micro_batch=0", "train.micro_batch_sizes={atoms = 20, edges = 56}"};
+  EXPECT_EQ(need(half).activations, eight / 2);
+}
+
+TEST_F(GnnMemory, RefusesMicroBatchesThatDoNotFit) {
+  const auto refusal = [&](const Keys& keys) {
+    const plan::MemoryNeed needed = need(keys);
+    EXPECT_EQ(plan::memory_refusal(config(keys), 1, 1, needed, {.machine = needed.all()}), "");
+    return plan::memory_refusal(config(keys), 1, 1, needed, {.machine = needed.all() - 1});
+  };
+  const Keys budget = {"train.micro_batch=0", "train.micro_batch_sizes={atoms = 40, edges = 112}"};
+  EXPECT_NE(refusal({}).find(", a smaller train.micro_batch, "), std::string::npos) << refusal({});
+  EXPECT_NE(refusal(budget).find(", smaller train.micro_batch_sizes, "), std::string::npos) << refusal(budget);
+  const Keys huge = {"model.width=256", "train.global_batch=100000000", "train.micro_batch=0",
+                     "train.micro_batch_sizes={atoms = 1000000000000, edges = 1000000000000}"};
+  try {
+    run(1, huge);
+    FAIL() << "no machine has this memory";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code, ExitCode::infeasible);
+    const std::string activations = format_bytes(need(huge).activations) + " for activations";
+    EXPECT_NE(std::string(error.what()).find(activations), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace terrace::models::gnn
