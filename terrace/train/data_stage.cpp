@@ -77,7 +77,7 @@ DataStage::DataStage(data::Source& source, comm::World& world, comm::Comm& all, 
   });
   std::shared_ptr<data::NodeLinks> links;
   if (order_ != nullptr) {
-    // Nodes that pass extents to each other number them alike.
+    // Nodes that pass extents to each other give them the same numbers.
     plan.extent_bytes = largest_of(all, plan.extent_bytes);
     links = links_of(world, nodes);
   }
@@ -193,9 +193,8 @@ DataStage::Plan DataStage::plan_window(const std::vector<const MappedFile*>& fil
 }
 
 void DataStage::make_window(const std::vector<const MappedFile*>& files, const Plan& plan) {
-  const std::vector<uint64_t> sizes = data::file_sizes(files);
-  const uint64_t all = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
-  const data::Extents extents(sizes, plan.extent_bytes);
+  const data::Extents extents(data::file_sizes(files), plan.extent_bytes);
+  const uint64_t all = extents.bytes();
   const uint64_t slots =
       std::min(extents.count(), plan.window_bytes / plan.extent_bytes + (plan.window_bytes >= all ? files.size() : 0));
   if (slots == 0) {

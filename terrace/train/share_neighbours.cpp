@@ -6,8 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "terrace/base/error.h"
-
 namespace terrace::train {
 namespace {
 

@@ -172,7 +172,7 @@ class PredictTest(CommandTest):
         read = ase.io.read(self.folder / "elements_out.xyz", ":")
         known, *unseen = np.array([atoms.info["energy_std"] for atoms in read]).reshape(len(elements), -1)
         self.assertGreater(unseen[elements.index("Au") - 1].min(), known.max())
-        # Three members drew the rows of an element by chance, so that a few rows are alike and the spread is then small.
+        # Three members drew the rows of an element by chance, so that a few rows are nearly equal and the spread is then small.
         self.assertGreater(np.mean(np.array(unseen) > known), 0.9)
         self.assertGreater(np.median([spread.mean() / known.mean() for spread in unseen]), 3)
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "terrace/base/random.h"
+#include "terrace/data/graphs/prepare_graphs.h"
 
 namespace terrace {
 
@@ -24,6 +25,12 @@ inline void write_chains_of_atoms(const std::string& path, uint64_t count, bool 
       file << '\n';
     }
   }
+}
+
+// Makes the dataset `prefix` of such chains, and `prefix`.xyz, from which it is prepared.
+inline void prepare_chains_of_atoms(const std::string& prefix, uint64_t count, bool with_charges = true) {
+  write_chains_of_atoms(prefix + ".xyz", count, with_charges);
+  data::GraphsPreparation().prepare({.inputs = {prefix + ".xyz"}, .output = prefix});
 }
 
 }  // namespace terrace

@@ -73,11 +73,9 @@ std::vector<config::Key> fields_keys() {
 }
 
 std::vector<config::Rule> fields_rules() {
-  std::vector<std::string> of_order = {"data.order", "data.shares"};
-  for (const std::string& key : keys_of_order()) of_order.push_back(key);
   return {{{"data.leads"}, leads_are_ahead},
           {{"data.input_step", "data.inputs"}, input_step_has_inputs},
-          {of_order, order_of_nodes_fits}};
+          {keys_of_order(), order_of_nodes_fits}};
 }
 
 std::vector<config::IdleRule> fields_idle_rules() {

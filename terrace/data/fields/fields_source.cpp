@@ -178,11 +178,7 @@ FieldsSource::FieldsSource(const FieldsConfig& config, const FieldsRequest& requ
     const PhiloxKey key = stream_key(seed, "order of fields");
     const std::vector<uint64_t> sizes = {training_starts_.size()};
     node_order_ = node_order_of(config.order, sizes, global_batch, key);
-    if (node_order_ != nullptr) {
-      order_.emplace(sizes, node_order_);
-    } else {
-      order_.emplace(sizes, std::vector<double>{}, key, true);
-    }
+    order_ = node_order_ != nullptr ? Mixture(sizes, node_order_) : Mixture(sizes, {}, key, true);
   }
   if (!config.climatology.empty() && config.climatology != config.fields) climatology_.emplace(config.climatology);
 }

@@ -38,7 +38,9 @@ std::string problem_with_order(const config::Config& config, const OrderConfig& 
       other->from_step, other->global_batch, batch);
 }
 
-std::vector<std::string> keys_of_order() { return {"train.global_batch", "train.ramp_start"}; }
+std::vector<std::string> keys_of_order() {
+  return {"data.order", "data.shares", "train.global_batch", "train.ramp_start"};
+}
 
 std::vector<config::IdleRule> order_idle_rules(std::string (*without_node)(const config::Config&)) {
   return {{.key = "data.shares", .causes = {"data.order"}, .off = "0", .beside = without_node},

@@ -28,7 +28,7 @@ void add_order_keys(const Find& find, std::vector<config::Key>& list) {
 
 // Of a configuration whose data have this order: a sentence about what does not go with it, or "".
 std::string problem_with_order(const config::Config& config, const OrderConfig& order);
-// The keys beside those of [data] that it looks at.
+// The keys that it looks at.
 std::vector<std::string> keys_of_order();
 // Of data.shares and data.exchange_epochs. `without_node` gives a reason where data.order is not "node".
 std::vector<config::IdleRule> order_idle_rules(std::string (*without_node)(const config::Config&));

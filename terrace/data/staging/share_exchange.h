@@ -48,7 +48,7 @@ class ExchangeSide {
 // stores what came, in the place of what it gave. No node needs room for more than it had.
 class ShareExchange {
  public:
-  // `extents` are numbered alike on all nodes.
+  // `extents` have the same numbers on all nodes.
   ShareExchange(std::shared_ptr<NodeLinks> links, std::shared_ptr<const StageWindow> window, const Extents& extents);
 
   // Takes part in the exchange that all nodes have next. A node that ends takes part in one more with side.ending(),

@@ -125,8 +125,8 @@ std::vector<config::Key> text_keys() {
 }
 
 std::vector<config::Rule> text_rules() {
-  std::vector<std::string> of_order = {"data.order", "data.shares", "data.train", "data.weights"};
-  for (const std::string& key : keys_of_order()) of_order.push_back(key);
+  std::vector<std::string> of_order = keys_of_order();
+  of_order.insert(of_order.end(), {"data.train", "data.weights"});
   return {
       {of_order, order_of_nodes_has_one_mix},
       {{"data.weights", "data.train"}, weights_match_corpora},

@@ -16,19 +16,14 @@ namespace {
 
 class GnnLayouts : public RunsOfFamily {
  protected:
-  GnnLayouts() {
-    const std::string path = (folder_ / "molecules.xyz").string();
-    write_chains_of_atoms(path, 30);
-    data::GraphsPreparation().prepare({.inputs = {path}, .output = prefix()});
-  }
+  GnnLayouts() { prepare_chains_of_atoms(prefix(), 30); }
 
   std::string prefix() const { return (folder_ / "molecules").string(); }
 
   // The key with a dataset of chains beside another one, which is prepared here and has no charges.
   std::string with_chains_without_charges() const {
-    const std::string path = (folder_ / "uncharged.xyz").string(), other = (folder_ / "uncharged").string();
-    write_chains_of_atoms(path, 20, /*with_charges=*/false);
-    data::GraphsPreparation().prepare({.inputs = {path}, .output = other});
+    const std::string other = (folder_ / "uncharged").string();
+    prepare_chains_of_atoms(other, 20, /*with_charges=*/false);
     return "data.train=[\"" + prefix() + "\", \"" + other + "\"]";
   }
 
@@ -262,9 +257,8 @@ TEST_F(GnnLayouts, RanksAndMicroBatchesTrainBranchesWithMissingLabelsAlike) {
 // Large enough that kernels and torch's operations divide their work among the threads. Torch's products depend on the
 // number of threads, for which only rounding may differ.
 TEST_F(GnnLayouts, ThreadsTrainTheSameBitsWithOwnProducts) {
-  const std::string path = (folder_ / "many.xyz").string(), many = (folder_ / "many").string();
-  write_chains_of_atoms(path, 300);
-  data::GraphsPreparation().prepare({.inputs = {path}, .output = many});
+  const std::string many = (folder_ / "many").string();
+  prepare_chains_of_atoms(many, 300);
   const bool own_products =
       ops::products_instructions(at::kCPU, at::kFloat, ops::Products::own) != std::string_view("torch");
   for (const char* conv : {"painn", "gin", "gatv2"}) {

@@ -9,7 +9,6 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/units.h"
-#include "terrace/data/graphs/prepare_graphs.h"
 #include "terrace/memory/meter.h"
 #include "terrace/plan/memory_need.h"
 #include "tests/families/chains_of_atoms.h"
@@ -21,11 +20,7 @@ namespace {
 
 class GnnMemory : public RunsOfFamily {
  protected:
-  GnnMemory() {
-    const std::string path = (folder_ / "molecules.xyz").string();
-    write_chains_of_atoms(path, 30);
-    data::GraphsPreparation().prepare({.inputs = {path}, .output = (folder_ / "molecules").string()});
-  }
+  GnnMemory() { prepare_chains_of_atoms((folder_ / "molecules").string(), 30); }
 
   config::Config config(const std::vector<std::string>& overrides) const override {
     const std::string toml =

@@ -12,7 +12,6 @@
 
 #include "terrace/comm/threads/threads.h"
 #include "terrace/data/data_of_family.h"
-#include "terrace/data/graphs/prepare_graphs.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/partition.h"
 #include "terrace/schedule/rank_share.h"
@@ -28,11 +27,7 @@ constexpr int64_t step_samples = 12;
 
 class GnnNoiseScale : public RunsOfFamily {
  protected:
-  GnnNoiseScale() {
-    const std::string path = (folder_ / "molecules.xyz").string();
-    write_chains_of_atoms(path, 30);
-    data::GraphsPreparation().prepare({.inputs = {path}, .output = (folder_ / "molecules").string()});
-  }
+  GnnNoiseScale() { prepare_chains_of_atoms((folder_ / "molecules").string(), 30); }
 
   config::Config config(const std::vector<std::string>& overrides) const override {
     return config::parse(
