@@ -10,7 +10,7 @@ void check_segments(const at::Tensor& elements, const at::Tensor& order, const a
                     const at::Tensor& results) {
   TERRACE_CHECK(elements.is_contiguous() && results.is_contiguous() && first.is_contiguous() &&
                     results.size(0) + 1 == first.size(0) && results.size(1) == elements.size(1) &&
-                    (!order.defined() || (order.is_contiguous() && order.size(0) == elements.size(0))),
+                    (!order.defined() || order.is_contiguous()),
                 "{} x {} elements for {} rows of {}", elements.size(0), elements.size(1), results.size(0),
                 results.size(1));
 }

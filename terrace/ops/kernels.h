@@ -73,7 +73,8 @@ struct Kernels {
   void (*add_rows)(const at::Tensor& into, const at::Tensor& indices, const at::Tensor& from);
 
   // sums [N, D] of elements [E, D] over segments (ops/segments.h): those of row n have the places first[n] to
-  // first[n + 1] - 1 in `order`, which is undefined where it is 0 .. E-1. They are added in this order.
+  // first[n + 1] - 1 in `order`, which is undefined where it is 0 .. E-1. They are added in this order. In `order` an
+  // element may come several times, or never.
   void (*sum_segments)(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
                        const at::Tensor& sums);
   // In each column the number of the first element that is the largest, or the smallest, of its row: found [N, D]

@@ -1,4 +1,5 @@
-// Gather and segment sum are the adjoints of each other, so each one's backward is the other one.
+// Gather and segment sum are the adjoints of each other, so each one's backward is the other one; of both in one it is
+// the same with both ends exchanged.
 #include "terrace/ops/segments.h"
 
 #include <ATen/ops/arange.h>
@@ -10,6 +11,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "terrace/base/error.h"
@@ -55,6 +57,25 @@ class SegmentSumFunction : public torch::autograd::Function<SegmentSumFunction> 
   }
 };
 
+// The rows that are read lie in the order of sums as an order of elements of their own.
+class GatheredSumFunction : public torch::autograd::Function<GatheredSumFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Segments& from, const Segments& to) {
+    save_object(context, "segments", std::pair(from, to));
+    std::vector<int64_t> sizes = x.sizes().vec();
+    sizes.front() = to.num_rows();
+    const at::Tensor sums = at::empty(sizes, x.options());
+    const at::Tensor places = to.order.defined() ? at::index_select(from.rows, 0, to.order) : from.rows;
+    kernels(x.device()).sum_segments(columns_of(x), places, to.first, columns_of(sums));
+    return sums;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto& [from, to] = saved_object<std::pair<Segments, Segments>>(context, "segments");
+    return {gathered_sum(gradients[0], to, from), {}, {}};
+  }
+};
+
 void check_sizes(const at::Tensor& x, int64_t rows) {
   TERRACE_CHECK(x.dim() >= 1 && x.size(0) == rows, "{} rows of a tensor for {} of its segments", x.size(0), rows);
 }
@@ -84,6 +105,12 @@ at::Tensor gather(const at::Tensor& x, const Segments& segments) {
 at::Tensor segment_sum(const at::Tensor& x, const Segments& segments) {
   check_sizes(x, segments.rows.size(0));
   return SegmentSumFunction::apply(x, segments);
+}
+
+at::Tensor gathered_sum(const at::Tensor& x, const Segments& from, const Segments& to) {
+  check_sizes(x, from.num_rows());
+  TERRACE_CHECK(from.rows.size(0) == to.rows.size(0), "{} and {} elements", from.rows.size(0), to.rows.size(0));
+  return GatheredSumFunction::apply(x, from, to);
 }
 
 at::Tensor segment_max(const at::Tensor& x, const Segments& segments) { return segment_extreme(x, segments, true); }

@@ -29,6 +29,10 @@ at::Tensor gather(const at::Tensor& x, const Segments& segments);
 // for double), element after element, and rounded once.
 at::Tensor segment_sum(const at::Tensor& x, const Segments& segments);
 
+// The sum over the elements e of each row of `to` of x[from.rows[e]]: [M, ..] of x [N, ..] for M rows of `to` and N of
+// `from`. It has the bits of gather and segment_sum, but nothing is written for each element.
+at::Tensor gathered_sum(const at::Tensor& x, const Segments& from, const Segments& to);
+
 // The largest and the smallest number of each column over the elements of a row, 0 for rows without any: [N, D] of
 // x [E, D]. The derivative is that of the first element in the order of sums that has it.
 at::Tensor segment_max(const at::Tensor& x, const Segments& segments);

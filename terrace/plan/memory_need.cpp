@@ -10,6 +10,7 @@
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
 #include "terrace/config/phases.h"
+#include "terrace/config/rules.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/plan/planned_run.h"
 #include "terrace/plan/stage_memory.h"
@@ -17,6 +18,14 @@
 
 namespace terrace::plan {
 namespace {
+
+// Whether a way out of too little memory is one for this configuration: no rule refuses the key's new value.
+bool may_recompute(config::Config config) {
+  if (config.train.recompute == config::Recompute::full) return false;
+  config.train.recompute = config::Recompute::full;
+  const auto holds = [&](const config::Rule& rule) { return rule.problem(config).empty(); };
+  return std::ranges::all_of(config::core_rules(), holds) && std::ranges::all_of(config.family->settings.rules, holds);
+}
 
 // Bytes of the copy of a parameter's states: the master weight and two moments. Of the ranks that hold an element, one
 // copies it. Errors of quantized gradients are each rank's own, and copied too.
@@ -102,7 +111,7 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
       schedule::micro_batch_of(config, sizes.ranks) == 1 ? ""
       : config.train.micro_batch_sizes.empty()           ? "a smaller train.micro_batch, "
                                                          : "smaller train.micro_batch_sizes, ",
-      config.train.recompute != config::Recompute::full ? "train.recompute = \"full\", " : "",
+      may_recompute(config) ? "train.recompute = \"full\", " : "",
       need.feedback > 0 ? "layout.error_feedback = false, " : "",
       copied ? "checkpoint.background = false, which takes 12 bytes a parameter less, " : "",
       sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : "", on_gpus ? "GPU" : "machine");

@@ -135,5 +135,35 @@ TEST_F(SegmentsTest, SecondDerivativesEqualTorchs) {
   EXPECT_TRUE(own.allclose(torchs, 1e-11, 1e-11));
 }
 
+TEST_F(SegmentsTest, GatheredSumsHaveTheBitsOfBothInTurn) {
+  for (const std::vector<int64_t>& columns : {std::vector<int64_t>{}, {131}, {3, 5}}) {
+    for (const int64_t edges : {0, 1, 400}) {
+      const Segments senders = segments_of(rows(edges, 17), 17), mixed = segments_of(rows(edges, 11), 11);
+      const Segments ascending = without_order(segments_of(std::get<0>(rows(edges, 11).sort()), 11));
+      std::vector<int64_t> sizes = {17};
+      sizes.insert(sizes.end(), columns.begin(), columns.end());
+      for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+        const at::Tensor x = normal(sizes, type);
+        for (const Segments& receivers : {mixed, ascending}) {
+          const at::Tensor own = gathered_sum(x, senders, receivers);
+          EXPECT_TRUE(own.equal(segment_sum(gather(x, senders), receivers))) << edges;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(SegmentsTest, GatheredSumsHaveTheDerivativesOfBothInTurn) {
+  const Segments senders = segments_of(rows(60, 17), 17), receivers = segments_of(rows(60, 11), 11);
+  const at::Tensor x = normal({17, 3}).set_requires_grad(true), direction = normal({17, 3});
+  const auto derivatives = [&](auto sums) {
+    const at::Tensor first = torch::autograd::grad({sums().pow(3).sum()}, {x}, {}, true, true)[0];
+    return at::cat({first.detach(), torch::autograd::grad({first.mul(direction).square().sum()}, {x})[0]});
+  };
+  const at::Tensor own = derivatives([&] { return gathered_sum(x, senders, receivers); });
+  EXPECT_GT(own.abs().max().item<double>(), 0.0);
+  EXPECT_TRUE(own.allclose(derivatives([&] { return torch_sum(torch_gather(x, senders), receivers); }), 1e-11, 1e-11));
+}
+
 }  // namespace
 }  // namespace terrace::ops

@@ -37,9 +37,9 @@ at::Tensor Gatv2Layer::scores(const at::Tensor& x, const Pass& pass) const {
 // An atom's own score stands beside those of its edges without an edge for it.
 States Gatv2Layer::forward(const States& states, const Graphs& graphs, const Pass& pass) const {
   const at::Tensor& x = states.scalars;
-  const at::Tensor receiver = receiver_.forward(x, pass), sender = sender_.forward(x, pass);  // [N, F]
-  const at::Tensor sent = ops::gather(sender, graphs.senders);                                // [E, F]
-  at::Tensor of_edges = ops::gather(receiver, graphs.receivers).add(sent), of_atoms = receiver.add(sender);
+  const at::Tensor receiver = receiver_.forward(x, pass), sender = sender_.forward(x, pass);               // [N, F]
+  at::Tensor of_edges = ops::gather(receiver, graphs.receivers).add(ops::gather(sender, graphs.senders));  // [E, F]
+  at::Tensor of_atoms = receiver.add(sender);
   if (features_ != nullptr) {
     const at::Tensor features = features_->forward(graphs.geometry.features, pass);
     of_edges = of_edges.add(features);
@@ -53,11 +53,12 @@ States Gatv2Layer::forward(const States& states, const Graphs& graphs, const Pas
                  .masked_fill(graphs.degrees(known.options()).eq(0), -std::numeric_limits<double>::infinity()));
   const at::Tensor edge_shares = edge_scores.sub(ops::gather(largest, graphs.receivers)).exp();
   const at::Tensor own_shares = own_scores.sub(largest).exp();
-  const auto by_heads = [&](const at::Tensor& y) { return y.view({y.size(0), heads_, head_width_}); };
-  const at::Tensor sums = ops::segment_sum(by_heads(sent).mul(edge_shares.unsqueeze(2)), graphs.receivers)
-                              .add(by_heads(sender).mul(own_shares.unsqueeze(2)));
+  // A message is multiplied by one share for each head, so heads are its last dimension here.
+  const at::Tensor values = sender.view({x.size(0), heads_, head_width_}).transpose(1, 2).contiguous();
+  const at::Tensor sums = ops::message_sum(values, edge_shares, graphs.pairs).add(values.mul(own_shares.unsqueeze(1)));
   const at::Tensor all_shares = ops::segment_sum(edge_shares, graphs.receivers).add(own_shares);
-  return {.scalars = sums.div(all_shares.unsqueeze(2))
+  return {.scalars = sums.div(all_shares.unsqueeze(1))
+                         .transpose(1, 2)
                          .reshape({x.size(0), heads_ * head_width_})
                          .add(ops::trained_value(nn::weight_of(&bias_), x.scalar_type(), pass.deferred))};
 }

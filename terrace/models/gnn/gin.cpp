@@ -14,7 +14,7 @@ States GinLayer::forward(const States& states, const Graphs& graphs, const Pass&
   const at::Tensor epsilon = ops::trained_value(nn::weight_of(&epsilon_), x.scalar_type(), pass.deferred);
   // Its gradient is summed over the rows of each column first: torch's sum of all numbers depends on the threads.
   const at::Tensor own = x.mul(epsilon.add(1.0).expand({x.size(1)}));
-  const at::Tensor sums = ops::segment_sum(ops::gather(x, graphs.senders), graphs.receivers);
+  const at::Tensor sums = ops::gathered_sum(x, graphs.senders, graphs.receivers);
   return {.scalars = output_.forward(own.add(sums), pass)};
 }
 

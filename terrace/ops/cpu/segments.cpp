@@ -77,11 +77,12 @@ void sum_segments(const at::Tensor& elements, const at::Tensor& order, const at:
   const SegmentPlaces places = checked_places(elements, order, first, sums);
   const int64_t columns = elements.size(1);
   for_type(elements.scalar_type(), [&]<typename T>(T) {
-    over_rows(sums.size(0), elements.size(0), columns, [&](int64_t begin, int64_t end) {
-      with_widest_registers([&]<int bytes>(RegisterBytes<bytes>) TERRACE_INLINE {
-        sum_rows<bytes>(sums.mutable_data_ptr<T>(), elements.const_data_ptr<T>(), places, columns, begin, end);
-      });
-    });
+    over_rows(
+        sums.size(0), order.defined() ? order.size(0) : elements.size(0), columns, [&](int64_t begin, int64_t end) {
+          with_widest_registers([&]<int bytes>(RegisterBytes<bytes>) TERRACE_INLINE {
+            sum_rows<bytes>(sums.mutable_data_ptr<T>(), elements.const_data_ptr<T>(), places, columns, begin, end);
+          });
+        });
   });
 }
 

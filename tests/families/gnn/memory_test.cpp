@@ -59,6 +59,22 @@ TEST_F(GnnMemory, PlansReserveWhatForwardsKeepWithinAFactor) {
   }
 }
 
+// All 120 atoms of a graph are joined, so that a state for each edge would take more than all that a step holds.
+TEST_F(GnnMemory, GinWritesNoMessages) {
+  ModelConfig gin = small_gnn(Conv::gin, {{.name = "gap", .label = "gap"}});
+  gin.width = 96;
+  gin = with_derived_values(gin);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(5);
+  const Batch batch = some_graphs(gin, {{.positions = random_numbers({120, 3}, generator).mul(0.2)}}, 1);
+  const int64_t edges = batch.sizes.at("edges");
+  ASSERT_EQ(edges, 120 * 119);
+  const auto model = drawn(gin, at::kFloat);
+  const auto meter = std::make_shared<memory::Meter>();
+  const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, meter);
+  terms_and_gradients(*model, batch, training_pass(gin));
+  EXPECT_LT(meter->peak, edges * gin.width * 4);
+}
+
 TEST_F(GnnMemory, GrowsWithTheGraphsAndTheBudgetOfAMicroBatch) {
   const double eight = need({}).activations;
   EXPECT_EQ(need({"train.micro_batch=4"}).activations, eight / 2);
@@ -78,6 +94,9 @@ TEST_F(GnnMemory, RefusesMicroBatchesThatDoNotFit) {
   const Keys budget = {"train.micro_batch=0", "train.micro_batch_sizes={atoms = 40, edges = 112}"};
   EXPECT_NE(refusal({}).find(", a smaller train.micro_batch, "), std::string::npos) << refusal({});
   EXPECT_NE(refusal(budget).find(", smaller train.micro_batch_sizes, "), std::string::npos) << refusal(budget);
+  EXPECT_NE(refusal({}).find("train.recompute = \"full\""), std::string::npos) << refusal({});
+  const std::string normed = refusal({"model.norm=batch"});  // which a step has one forward for
+  EXPECT_EQ(normed.find("train.recompute"), std::string::npos) << normed;
   const Keys huge = {"model.width=256", "train.global_batch=100000000", "train.micro_batch=0",
                      "train.micro_batch_sizes={atoms = 1000000000000, edges = 1000000000000}"};
   try {

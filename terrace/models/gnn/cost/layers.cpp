@@ -45,7 +45,7 @@ void count_schnet(UnitCounter& unit, const ModelConfig& config, const std::strin
   unit.linear(name + ".inputs", Rows::atoms, width, filters, false, Input::states);
   count_two_layers(unit, name + ".filter", Rows::factors, config.radial, filters, filters, Input::vectors);
   unit.elements("cutoff", Rows::factors, filters, 1, 1, 1);
-  unit.message_sum(filters);
+  unit.message_sum(filters, filters);
   unit.linear(name + ".sums", Rows::atoms, filters, width);
   if (config.reading == Reading::hydragnn) return;
   count_activation(unit, Rows::atoms, width);
@@ -59,10 +59,10 @@ void count_painn(UnitCounter& unit, const ModelConfig& config, const std::string
   count_activation(unit, Rows::atoms, width);
   unit.linear(name + ".context.second", Rows::atoms, width, messages, true, Input::states);
   unit.scaled_linear(name + ".filter", Rows::factors, config.radial, messages, Input::vectors);
-  unit.message_sum(2 * width);  // of states, and along directions
+  unit.message_sum(2 * width, 2 * width);  // of states, and along directions
   if (!first) {
     unit.elements("product", Rows::components, width, 2, 1, 2);
-    unit.message_sum(3 * width);
+    unit.message_sum(3 * width, 3 * width);
   }
   unit.elements("sum", Rows::atoms, first ? width : 7 * width, 2, 1, 0);
   unit.linear(name + ".mixed", Rows::components, width, 2 * width, false);
@@ -111,7 +111,6 @@ void count_pna(UnitCounter& unit, const ModelConfig& config, const std::string& 
 
 void count_gin(UnitCounter& unit, const ModelConfig& config, const std::string& name) {
   unit.parameter(name + ".epsilon", {1});
-  unit.gather(Rows::edges, config.width);
   unit.segment_sum(Rows::edges, config.width);
   unit.elements("sum", Rows::atoms, config.width, 2, 1, 1);
   count_two_layers(unit, name + ".output", Rows::atoms, config.width, config.width, config.width);
@@ -132,8 +131,8 @@ void count_gatv2(UnitCounter& unit, const ModelConfig& config, const std::string
   unit.parameter(name + ".bias", {width});
   unit.elements("scores", Rows::edges, width, 2, 2, 2);
   unit.elements("softmax", Rows::edges, heads, 6, 4, 2);
-  unit.elements("product", Rows::edges, width, 1, 1, 1);
-  unit.segment_sum(Rows::edges, width + heads);
+  unit.message_sum(width, heads);
+  unit.segment_sum(Rows::edges, heads);
   unit.elements("own scores", Rows::atoms, width, 6, 5, 4);
 }
 

@@ -141,9 +141,9 @@ void UnitCounter::segment_sum(Rows rows, int64_t columns) {
 }
 
 // Both rows of each edge are read where they lie; backward makes the gradients of factors.
-void UnitCounter::message_sum(int64_t columns) {
+void UnitCounter::message_sum(int64_t columns, int64_t factors) {
   pass("message sum", static_cast<double>(count(Rows::edges) * columns * options_.element_bytes));
-  keep(Rows::factors, columns);
+  keep(Rows::factors, factors);
   keep(Rows::atoms, columns);
 }
 

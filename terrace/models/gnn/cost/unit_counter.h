@@ -57,8 +57,9 @@ class UnitCounter {
   // Rows of atoms for each edge or of graphs for each atom, [rows, columns], or sums of these back to them.
   void gather(Rows rows, int64_t columns);
   void segment_sum(Rows rows, int64_t columns);
-  // Sums over the edges of each atom of products of factors of edges and of atoms, [rows, columns] (ops/messages.h).
-  void message_sum(int64_t columns);
+  // Sums over the edges of each atom of products of what atoms have, [atoms, columns], and edges, [factors, factors]
+  // (ops/messages.h).
+  void message_sum(int64_t columns, int64_t factors);
   // What is kept for the backward beside what the functions above keep.
   void keep(Rows rows, int64_t columns);
   // Tensors that pass to the next unit.
