@@ -51,10 +51,12 @@ struct Predicted {
     std::vector<std::vector<double>> values, variances;
     for (const predict::GraphPrediction& member : members) {
       values.push_back(member.values.at(output.name));
-      if (!output.has_variance) continue;
+      if (members.size() == 1 && !output.has_variance) continue;
       variances.emplace_back();
-      for (const double deviation : member.deviations.at(output.name))
-        variances.back().push_back(deviation * deviation);
+      for (const double deviation : member.unlearned.at(output.name)) variances.back().push_back(deviation * deviation);
+      if (!output.has_variance) continue;
+      const std::vector<double>& deviations = member.deviations.at(output.name);
+      for (size_t i = 0; i < deviations.size(); ++i) variances.back()[i] += deviations[i] * deviations[i];
     }
     return ensemble::combined(values, variances);
   }

@@ -61,6 +61,7 @@ GraphPrediction GraphPredictor::predict(std::span<const data::Structure> structu
   GraphPrediction result;
   for (const models::GraphOutput& output : outputs_) {
     result.values[output.name];
+    result.unlearned[output.name];
     if (output.has_variance) result.deviations[output.name];
   }
   for (size_t begin = 0; begin < structures.size();) {
@@ -85,6 +86,15 @@ void GraphPredictor::predict_batch(std::span<const data::Structure> structures, 
   for (const models::GraphOutput& output : outputs_) {
     append(outputs.at(output.name), result.values[output.name]);
     if (output.has_variance) append(outputs.at(output.name + "_std"), result.deviations[output.name]);
+  }
+  for (const data::GraphLabel& label : request_.labels) {
+    const data::LabelStatistics& statistics = statistics_.labels.at(label.name);
+    std::vector<double>& all = result.unlearned[label.name];
+    for (const data::Structure& structure : structures) {
+      const std::vector<double> own = statistics.unlearned(dataset, label.level, label.width, structure.species,
+                                                           statistics_.unknown_elements(structure.species));
+      all.insert(all.end(), own.begin(), own.end());
+    }
   }
 }
 

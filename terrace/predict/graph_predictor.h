@@ -25,6 +25,9 @@ struct GraphPrediction {
   std::map<std::string, std::vector<double>, std::less<>> values = {};
   // Standard deviations that the model itself predicts, of outputs that have them.
   std::map<std::string, std::vector<double>, std::less<>> deviations = {};
+  // Standard deviations of what elements that no training structure had leave open, which members of an ensemble do not
+  // have to disagree about; 0 without such elements.
+  std::map<std::string, std::vector<double>, std::less<>> unlearned = {};
 };
 
 class GraphPredictor {

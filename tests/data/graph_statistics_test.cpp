@@ -116,6 +116,25 @@ TEST(GraphsStatistics, ScalesAreRootsOfMeanSquares) {
   EXPECT_THAT(statistics.unknown_elements(std::array<uint8_t, 4>{10, 26, 3, 26}), ElementsAre(3, 26));
 }
 
+// Three atoms, two of them of iron, which no structure of training has.
+TEST(GraphsStatistics, ElementsThatWereNotThereLeaveTheScaleAndAnElementsNumberOpen) {
+  const LabelStatistics plain{.scale = 3, .offsets = {OffsetOfDataset{}}};
+  const std::array<uint8_t, 3> species = {26, 2, 26}, known = {2, 2, 10};
+  const std::array<uint8_t, 1> iron = {26};
+  const auto of_structure = [&](const LabelStatistics& statistics) {
+    return statistics.unlearned(0, GraphLevel::structure, 1, species, iron);
+  };
+  EXPECT_THAT(of_structure(plain), ElementsAre(3));
+  LabelStatistics fitted = plain;
+  fitted.offset = LabelOffset::elements;
+  fitted.offsets[0]->of_elements = {{2, {4}}, {10, {8}}};  // of squares the mean is 40
+  EXPECT_THAT(of_structure(fitted), ElementsAre(DoubleNear(std::sqrt(9 + 4 * 40.0), 1e-12)));
+  fitted.per_atom = true;
+  EXPECT_THAT(of_structure(fitted), ElementsAre(DoubleNear(std::sqrt(4 * 9 + 4 * 40.0), 1e-12)));
+  EXPECT_THAT(fitted.unlearned(0, GraphLevel::structure, 1, known, {}), ElementsAre(0));
+  EXPECT_THAT(plain.unlearned(0, GraphLevel::atom, 2, species, iron), ElementsAre(3, 3, 0, 0, 3, 3));
+}
+
 TEST(GraphsStatistics, EqualLabelsHaveTheScaleOne) {
   const TemporaryFolder folder;
   const GraphsRequest request{.labels = {{.name = "e", .property = "energy", .offset = LabelOffset::mean}}};

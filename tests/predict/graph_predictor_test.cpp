@@ -173,6 +173,14 @@ TEST_F(GraphPredictorTest, HasFunctionsForC) {
 TEST_F(GraphPredictorTest, KnowsWhatItWasTrainedOn) {
   const Structure gold{.species = {79}, .positions = {0, 0, 0}};
   EXPECT_EQ(model_->unknown_elements({&gold, 1}), std::vector<std::string>{"Au"});
+  const std::vector<Structure> both = {pair(1.2), gold};
+  const GraphPrediction prediction = model_->predict(both);
+  const std::vector<double>&energies = prediction.unlearned.at("energy"), &forces = prediction.unlearned.at("forces");
+  ASSERT_EQ(energies.size(), 2u);
+  ASSERT_EQ(forces.size(), 9u);
+  EXPECT_EQ(energies[0], 0);
+  EXPECT_GT(energies[1], 2.5) << "about 3 eV are taken off for an atom of carbon";
+  for (size_t i = 0; i < forces.size(); ++i) EXPECT_EQ(forces[i] > 0, i >= 6) << i;
   EXPECT_EQ(model_->step(), 200);
   ASSERT_EQ(model_->outputs().size(), 2u);
   EXPECT_EQ(model_->outputs()[1].columns, 3);

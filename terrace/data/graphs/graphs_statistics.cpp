@@ -128,6 +128,37 @@ std::vector<double> LabelStatistics::offsets_of(size_t dataset, GraphLevel level
   return values;
 }
 
+std::vector<double> LabelStatistics::unlearned(size_t dataset, GraphLevel level, int64_t width,
+                                               std::span<const uint8_t> species,
+                                               std::span<const uint8_t> unknown) const {
+  const auto columns = static_cast<size_t>(width);
+  std::vector<double> mean_squares(columns);  // of the numbers of elements
+  if (offset == LabelOffset::elements && offsets.at(dataset)) {
+    const ElementNumbers& numbers = offsets[dataset]->of_elements;
+    for (const auto& [element, values] : numbers) {
+      for (size_t column = 0; column < columns; ++column) {
+        mean_squares[column] += values[column] * values[column] / static_cast<double>(numbers.size());
+      }
+    }
+  }
+  const bool of_atoms = level == GraphLevel::atom;
+  const size_t rows = of_atoms ? species.size() : 1;
+  std::vector<double> deviations;
+  for (size_t row = 0; row < rows; ++row) {
+    const std::span<const uint8_t> own = of_atoms ? species.subspan(row, 1) : species;
+    double unknown_atoms = 0;
+    std::vector<double> variances(columns);
+    for (const uint8_t element : unknown) {
+      const auto count = static_cast<double>(std::ranges::count(own, element));
+      unknown_atoms += count;
+      for (size_t column = 0; column < columns; ++column) variances[column] += count * count * mean_squares[column];
+    }
+    const double of_scale = scale * (per_atom ? unknown_atoms : std::min(unknown_atoms, 1.0));
+    for (const double variance : variances) deviations.push_back(std::sqrt(variance + of_scale * of_scale));
+  }
+  return deviations;
+}
+
 std::optional<size_t> GraphsStatistics::find_dataset(const std::string& prefix) const {
   if (datasets.size() == 1) return 0;
   const auto found = std::ranges::find(datasets, config::without_folder(prefix));

@@ -36,6 +36,12 @@ struct LabelStatistics {
   // [rows, width] of a structure of the dataset, where rows are 1 or its atoms. 0 for datasets without the label.
   std::vector<double> offsets_of(size_t dataset, GraphLevel level, int64_t width,
                                  std::span<const uint8_t> species) const;
+  // How far labels may be from anything that was learned where a structure of the dataset has elements that did not
+  // occur in training: standard deviations [rows, width], of atoms 0 but for those of `unknown` elements. It is the
+  // scale (of `per_atom` labels for each unknown atom), and for each unknown element the number that would be taken off
+  // its atoms, of which nothing is known but how large those of the known elements are.
+  std::vector<double> unlearned(size_t dataset, GraphLevel level, int64_t width, std::span<const uint8_t> species,
+                                std::span<const uint8_t> unknown) const;
 };
 
 struct GraphsStatistics {
