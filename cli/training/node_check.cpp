@@ -45,9 +45,16 @@ doctor::Diagnosis diagnose_node(const doctor::NodeView& view, const LaunchedRank
 
 void warn_of_node(const LaunchedRanks& ranks) {
   const config::Config& config = ranks.config;
-  const doctor::Diagnosis diagnosis = diagnose_node(
-      own_node(false), ranks,
-      {.run_folder = config.checkpoint.folder, .uses_gpus = config.train.device != "cpu", .whole_files = false});
+  const int64_t rank = ranks.world ? ranks.world->rank() : 0;
+  // A folder of all ranks' files is read by one of them.
+  const doctor::Readings readings =
+      doctor::read_node(own_node(false), {.rank = rank,
+                                          .run_folder = rank == 0 ? config.checkpoint.folder : "",
+                                          .uses_gpus = config.train.device != "cpu",
+                                          .whole_files = false});
+  const doctor::Diagnosis diagnosis =
+      ranks.world ? doctor::diagnose_by_node(*ranks.world, ranks.world->ranks_per_node(), readings)
+                  : doctor::diagnose({readings});
   if (!ranks.is_reporting_rank()) return;
   for (const doctor::Finding& finding : diagnosis.findings) {
     const bool is_wanted = config.layout.share_gpus && finding.check == "one device";

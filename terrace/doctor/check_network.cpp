@@ -80,12 +80,17 @@ Outcome check_plug_in(const Job& job) {
 
 Outcome check_rendezvous(const Job& job) {
   if (!has_slingshot(job)) return does_not_apply(no_slingshot);
+  if (std::ranges::none_of(job, &Readings::knows_network)) {
+    return does_not_apply("Slurm's options for the network are not known");
+  }
   std::vector<std::string> found;
   for (const Readings& rank : job) {
     const bool reads = variable_of(rank, "FI_CXI_RDZV_PROTO") == "alt_read";
-    const std::string network = variable_of(rank, "SLURM_NETWORK");
+    // The first rank has asked Slurm for all.
+    const Readings& knowing = rank.knows_network ? rank : job.front();
+    const std::string& network = knowing.network;
     const bool disabled = network.find("disable_rdzv_get") != std::string::npos;
-    if (reads == disabled) {
+    if (reads == disabled || !knowing.knows_network) {
       found.emplace_back();
     } else if (reads) {
       found.push_back(fmt::format("FI_CXI_RDZV_PROTO=alt_read, and Slurm's network options are \"{}\"", network));

@@ -23,13 +23,17 @@ bool in_slurm(const Job& job) { return !variable_of(job.front(), "SLURM_JOB_ID")
 // Dies of MI250X and MI250, two of which are one GPU.
 bool is_die_of_pair(const Gpu& gpu) { return gpu.model == "0x7408" || gpu.model == "0x740c"; }
 
-int64_t ranks_on(const Job& job, const std::string& host) { return std::ranges::count(job, host, &Readings::host); }
+std::map<std::string, int64_t> ranks_by_host(const Job& job) {
+  std::map<std::string, int64_t> counts;
+  for (const Readings& rank : job) ++counts[rank.host];
+  return counts;
+}
 
 // The cores of the job's node for each of its ranks.
-int64_t fair_cores(const Job& job, const Readings& rank) {
+int64_t fair_cores(int64_t ranks, const Readings& rank) {
   auto cores = static_cast<double>(cores_of_list(rank.job_cores).count());
   if (rank.quota > 0) cores = std::min(cores, rank.quota);
-  return static_cast<int64_t>(cores) / ranks_on(job, rank.host);
+  return static_cast<int64_t>(cores) / ranks;
 }
 
 std::set<int64_t> numa_of(const Readings& rank, const CoreMask& cores) {
@@ -59,10 +63,9 @@ std::string far_cores(const Readings& rank, const CoreMask& own, const std::stri
 }
 
 // A rank with a GPU is to have more than one core even where Slurm gave its job no more.
-std::string few_cores(const Job& job, const Readings& rank, const CoreMask& own, const std::string& address) {
-  const int64_t ranks = ranks_on(job, rank.host);
+std::string few_cores(int64_t ranks, const Readings& rank, const CoreMask& own, const std::string& address) {
   const auto all = static_cast<int64_t>(cores_of_list(address.empty() ? rank.job_cores : rank.node_cores).count());
-  const int64_t fair = address.empty() ? fair_cores(job, rank) : all / ranks;
+  const int64_t fair = address.empty() ? fair_cores(ranks, rank) : all / ranks;
   if (own.count() != 1 || fair < 2) return "";
   return fmt::format("one core, {}, of {} on the node for {}", rank.cores, all,
                      counted(static_cast<uint64_t>(ranks), "rank"));
@@ -91,7 +94,7 @@ bool leaves_system_cores(const Job& job) { return has_amd_gpus(job) && has_sling
 // first, counting no core's second thread.
 int64_t cores_for_each(const Job& job) {
   const Readings& rank = job.front();
-  const int64_t ranks = ranks_on(job, rank.host);
+  const int64_t ranks = ranks_by_host(job).at(rank.host);
   const std::vector<int64_t>& firsts = rank.first_cores;
   if (leaves_system_cores(job) && firsts.size() > 1) {
     return std::max<int64_t>(1, std::ssize(firsts) / ranks) * (firsts[1] - firsts[0] - 1);
@@ -125,7 +128,7 @@ Outcome check_one_device(const Job& job) {
       continue;
     }
     const auto [first, is_new] = first_on.try_emplace({rank.host, addresses[i]}, i);
-    if (!is_new) found[i] = fmt::format("has GPU {}, as rank {} has", addresses[i], first->second);
+    if (!is_new) found[i] = fmt::format("has GPU {}, as rank {} has", addresses[i], job[first->second].rank);
   }
   return outcome_of(job, found,
                     {.severity = Severity::error,
@@ -145,10 +148,11 @@ Outcome check_near_cores(const Job& job) {
                       "far cores slow every copy and every launch of a kernel, and one core computes for all threads "
                       "of the rank",
                   .fix = binding_for(job)};
+  const std::map<std::string, int64_t> ranks = ranks_by_host(job);
   std::vector<std::string> found(job.size());
   for (size_t i = 0; i < job.size(); ++i) {
     const CoreMask own = cores_of_list(job[i].cores);
-    found[i] = few_cores(job, job[i], own, addresses[i]);
+    found[i] = few_cores(ranks.at(job[i].host), job[i], own, addresses[i]);
     if (found[i].empty()) found[i] = far_cores(job[i], own, addresses[i]);
     if (found[i].empty()) found[i] = spread_cores(job[i], own);
   }
@@ -185,7 +189,8 @@ Outcome check_pairs(const Job& job) {
     const auto own = std::ranges::find(dies, addresses[i]), neighbour = std::ranges::find(dies, addresses[other]);
     if (own == dies.end() || neighbour == dies.end() || own == neighbour) continue;
     if ((own - dies.begin()) / 2 == (neighbour - dies.begin()) / 2) continue;
-    found[i] = fmt::format("die {} and die {} of rank {} are of two GPUs", addresses[i], addresses[other], other);
+    found[i] =
+        fmt::format("die {} and die {} of rank {} are of two GPUs", addresses[i], addresses[other], job[other].rank);
   }
   return outcome_of(
       job, found,

@@ -21,12 +21,19 @@ bool runs_on(const std::string& code, const std::string& target, bool xnack) {
   return code.find(xnack ? "xnack-" : "xnack+") == std::string::npos;
 }
 
+// Of a job, which was given the GPUs to compute with; a workstation may well have one for its screen.
+std::string problem_of_nvidia(const Readings& rank) {
+  const auto count = std::ranges::count(rank.gpus, "NVIDIA", &Gpu::vendor);
+  if (count == 0 || rank.knows_used_gpus || variable_of(rank, "SLURM_JOB_ID").empty()) return "";
+  return fmt::format("the program has no kernels for GPUs of NVIDIA, and the node has {}", count);
+}
+
 std::string problem_of_code(const Readings& rank) {
   std::set<std::string> targets;
   for (const Gpu& gpu : rank.gpus) {
     if (!gpu.target.empty()) targets.insert(gpu.target);
   }
-  if (targets.empty()) return "";
+  if (targets.empty()) return problem_of_nvidia(rank);
   if (variable_of(rank, "HSA_XNACK") == "1") {
     return fmt::format("HSA_XNACK=1 (xnack+) on GPUs {}", fmt::join(targets, ", "));
   }
@@ -65,17 +72,29 @@ std::vector<Variant> variants_of(const Job& job, const std::string& file) {
 }  // namespace
 
 Outcome check_code_object(const Job& job) {
-  if (!has_amd_gpus(job)) return does_not_apply("no GPU of AMD that computes is on the bus");
   const std::vector<std::string> found = found_on(job, problem_of_code);
+  if (!has_amd_gpus(job) && std::ranges::all_of(found, &std::string::empty)) {
+    return does_not_apply("no GPU of AMD that computes is on the bus");
+  }
   const bool only_xnack =
       std::ranges::all_of(found, [](const std::string& text) { return text.empty() || text.starts_with("HSA_XNACK"); });
   return outcome_of(
       job, found,
-      {.severity = Severity::error,
+      {.severity = has_amd_gpus(job) ? Severity::error : Severity::warning,
        .why = "kernels that were compiled for another GPU or for another mode of page faults do not start "
               "(hipErrorNoBinaryForGpu), and without kernels the ranks compute on the CPU",
-       .fix = only_xnack ? "export HSA_XNACK=0"
-                         : "build terrace for the GPUs that were found (docs/gpu.md), with HSA_XNACK=0"});
+       .fix = only_xnack          ? "export HSA_XNACK=0"
+              : has_amd_gpus(job) ? "build terrace for the GPUs that were found (docs/gpu.md), with HSA_XNACK=0"
+                                  : "build terrace with CUDA (docs/gpu.md), or say train.device = \"cpu\""});
+}
+
+Finding other_versions(bool has_disk) {
+  return {.severity = Severity::error,
+          .why =
+              "ranks with other code compute other numbers or fail in the first exchange; a copy that was "
+              "cut off leaves such a file",
+          .fix = has_disk ? "sbcast -pf --send-libs terrace /mnt/bb/$USER/terrace, and check its exit code"
+                          : "start all ranks from one folder that all nodes share"};
 }
 
 Outcome check_versions(const Job& job) {
@@ -90,20 +109,14 @@ Outcome check_versions(const Job& job) {
     for (size_t i = 1; i < variants.size(); ++i) {
       for (const int64_t rank : variants[i].ranks) {
         parts[static_cast<size_t>(rank)].push_back(fmt::format("{} is {}, and {} on {}", name, variants[i].digest,
-                                                               variants[0].digest, mesh::rank_list(variants[0].ranks)));
+                                                               variants[0].digest, ranks_at(job, variants[0].ranks)));
       }
     }
   }
   std::vector<std::string> found(job.size());
   for (const auto& [rank, texts] : parts) found[rank] = fmt::format("{}", fmt::join(texts, ", "));
   const bool has_disk = std::ranges::any_of(job, [](const Readings& rank) { return !rank.node_disk.path.empty(); });
-  return outcome_of(
-      job, found,
-      {.severity = Severity::error,
-       .why = "ranks with other code compute other numbers or fail in the first exchange; a copy that was "
-              "cut off leaves such a file",
-       .fix = has_disk ? "sbcast -pf --send-libs terrace /mnt/bb/$USER/terrace, and check its exit code"
-                       : "start all ranks from one folder that all nodes share"});
+  return outcome_of(job, found, other_versions(has_disk));
 }
 
 }  // namespace terrace::doctor

@@ -131,12 +131,15 @@ Outcome check_run_folder(const Job& job) {
 }
 
 Outcome check_time_left(const Job& job) {
-  if (job.front().seconds_left < 0) return does_not_apply("no job of Slurm with an end");
+  if (job.front().seconds_left < 0) return does_not_apply("no job of Slurm whose end is known");
+  // The first rank reads the folder of the run for all, and asks Slurm where no variable says the end.
+  const double save_seconds = job.front().save_seconds;
+  const bool knows = save_seconds >= 0;
+  const double needed = knows ? std::max(least_save_seconds, save_seconds) : least_seconds;
   std::vector<std::string> found;
   for (const Readings& rank : job) {
-    const bool knows = rank.save_seconds >= 0;
-    const double needed = knows ? std::max(least_save_seconds, rank.save_seconds) : least_seconds;
-    found.push_back(rank.seconds_left >= needed ? ""
+    const double left = rank.seconds_left < 0 ? job.front().seconds_left : rank.seconds_left;
+    found.push_back(left >= needed ? ""
                     : knows ? fmt::format("the job ends in less than {}, which a save takes", format_seconds(needed))
                             : fmt::format("the job ends in less than {}", format_seconds(needed)));
   }

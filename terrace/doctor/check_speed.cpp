@@ -12,9 +12,10 @@
 namespace terrace::doctor {
 namespace {
 
-// Shares of what half of the ranks reach and of the description, below which a rank counts as slow. A link is measured
-// for a shorter time, and its rate in a description is that of large groups.
-constexpr double least_of_ranks = 0.85, least_of_description = 0.7, least_of_links = 0.6,
+// Shares of what half of the ranks reach and of the description, below which a rank counts as slow. GPUs run nothing
+// else, so that their products differ less; a link is measured for a shorter time, and its rate in a description is
+// that of large groups.
+constexpr double least_of_gpus = 0.95, least_of_ranks = 0.85, least_of_description = 0.7, least_of_links = 0.6,
                  least_of_described_links = 0.5;
 
 std::string format_rate(double bytes) { return fmt::format("{}/s", format_bytes(bytes)); }
@@ -39,13 +40,13 @@ std::string problem_of(double reached, double middle, double described, double s
   return "";
 }
 
-Outcome compared_rates(const Job& job, double Speed::*rate, const std::function<std::string(double)>& format,
-                       Finding finding) {
+Outcome compared_rates(const Job& job, double Speed::*rate, double least,
+                       const std::function<std::string(double)>& format, Finding finding) {
   std::vector<double> rates;
   for (const Readings& rank : job) rates.push_back(rank.measured.*rate);
   const double middle = middle_of(rates);
   const std::vector<std::string> found = found_on(job, [&](const Readings& rank) {
-    return problem_of(rank.measured.*rate, middle, rank.described.*rate, least_of_ranks, least_of_description, format);
+    return problem_of(rank.measured.*rate, middle, rank.described.*rate, least, least_of_description, format);
   });
   return outcome_of(job, found, std::move(finding));
 }
@@ -61,7 +62,7 @@ double rate_to(const Speed& speed, int64_t rank) {
 
 Outcome check_products(const Job& job) {
   return compared_rates(
-      job, &Speed::product_flops, format_flops,
+      job, &Speed::product_flops, has_gpus(job) ? least_of_gpus : least_of_ranks, format_flops,
       {.severity = Severity::warning,
        .why = all_wait,
        .fix = "look on that node for other programs, limits of power and heat (nvidia-smi -q -d PERFORMANCE, "
@@ -70,7 +71,7 @@ Outcome check_products(const Job& job) {
 
 Outcome check_copies(const Job& job) {
   return compared_rates(
-      job, &Speed::copied_bytes, format_rate,
+      job, &Speed::copied_bytes, least_of_ranks, format_rate,
       {.severity = Severity::warning,
        .why = all_wait,
        .fix = "look on that node for other programs and for ranks that are bound to memory of another socket; or "

@@ -27,6 +27,8 @@ Outcome check_limits(const Job& job);
 // What they run.
 Outcome check_code_object(const Job& job);
 Outcome check_versions(const Job& job);
+// What the check of versions says of ranks with other programs, without what it found. `has_disk`: nodes have disks.
+Finding other_versions(bool has_disk);
 // What is free, and where they write.
 Outcome check_memory(const Job& job);
 Outcome check_caches(const Job& job);
@@ -47,6 +49,7 @@ std::span<const Check> speed_checks();
 
 struct Diagnosis {
   int64_t ranks = 1, nodes = 1;
+  int64_t nodes_read = 1;  // fewer where the ranks are not on all nodes of the job
   std::vector<Finding> findings = {};
   std::vector<std::string> checks = {};                                  // those that were made
   std::vector<std::pair<std::string, std::string>> not_applicable = {};  // the others, with reasons
@@ -56,7 +59,7 @@ struct Diagnosis {
 Diagnosis diagnose(const Job& job);
 
 // {"findings": [{"check", "severity", "found", "why", "fix"}], "checks": [..], "not_applicable": [{"check", "reason"}],
-// "ranks", "nodes"}.
+// "ranks", "nodes", "nodes_read"}.
 Json json_of(const Diagnosis& diagnosis);
 // Lines for a terminal, with a line break at the end of each.
 std::string text_of(const Diagnosis& diagnosis);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,10 @@ std::span<const Check> speed_checks() {
 }
 
 Diagnosis diagnose(const Job& job) {
-  Diagnosis diagnosis{.ranks = static_cast<int64_t>(job.size()), .nodes = nodes_of(job)};
+  std::set<std::string> hosts;
+  for (const Readings& rank : job) hosts.insert(rank.host);
+  Diagnosis diagnosis{
+      .ranks = static_cast<int64_t>(job.size()), .nodes = nodes_of(job), .nodes_read = std::ssize(hosts)};
   std::vector<Check> made(checks().begin(), checks().end());
   if (std::ranges::any_of(job, [](const Readings& rank) { return rank.measured.product_flops > 0; })) {
     made.insert(made.end(), speed_checks().begin(), speed_checks().end());
@@ -79,11 +83,8 @@ Json json_of(const Diagnosis& diagnosis) {
   for (const auto& [check, reason] : diagnosis.not_applicable) {
     left_out.push_back({{"check", check}, {"reason", reason}});
   }
-  return {{"findings", findings},
-          {"checks", diagnosis.checks},
-          {"not_applicable", left_out},
-          {"ranks", diagnosis.ranks},
-          {"nodes", diagnosis.nodes}};
+  return {{"findings", findings},     {"checks", diagnosis.checks}, {"not_applicable", left_out},
+          {"ranks", diagnosis.ranks}, {"nodes", diagnosis.nodes},   {"nodes_read", diagnosis.nodes_read}};
 }
 
 std::string text_of(const Diagnosis& diagnosis) {
@@ -96,6 +97,10 @@ std::string text_of(const Diagnosis& diagnosis) {
       fmt::format("{} in {} of {} on {}: {}\n", counted(diagnosis.findings.size(), "finding"),
                   counted(diagnosis.checks.size(), "check"), counted(static_cast<uint64_t>(diagnosis.ranks), "rank"),
                   counted(static_cast<uint64_t>(diagnosis.nodes), "node"), fmt::join(diagnosis.checks, ", "));
+  if (diagnosis.nodes_read < diagnosis.nodes) {
+    text += fmt::format("only {} of the job's {} was looked at: start it on all of them, as in srun terrace doctor\n",
+                        diagnosis.nodes_read, counted(static_cast<uint64_t>(diagnosis.nodes), "node"));
+  }
   for (const auto& [check, reason] : diagnosis.not_applicable) {
     text += fmt::format("not applicable: {}: {}\n", check, reason);
   }

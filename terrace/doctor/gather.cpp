@@ -1,11 +1,85 @@
-// Sends readings as texts of one length.
+// Sends readings as texts of one length, and findings as JSON.
 #include "terrace/doctor/gather.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "terrace/base/file.h"
+#include "terrace/base/json.h"
+#include "terrace/base/plural.h"
+#include "terrace/mesh/group.h"
+#include "terrace/mesh/rank_list.h"
+
 namespace terrace::doctor {
+namespace {
+
+constexpr size_t digits = 16;  // of a checksum
+
+// What a rank says to all others.
+struct Word {
+  uint64_t found = 0;                   // bit i: its node has a finding of checks()[i]; 0 but on the first of a node
+  std::array<char, digits> files = {};  // a checksum of Readings::files
+};
+
+std::array<char, digits> checksum_of(const std::map<std::string, std::string>& files) {
+  std::string text;
+  for (const auto& [name, digest] : files) text += fmt::format("{}\n{}\n", name, digest);
+  std::array<char, digits> sum = {};
+  std::ranges::copy(checksum(std::as_bytes(std::span(text))), sum.begin());
+  return sum;
+}
+
+std::string text_of(const Finding& finding) {
+  return Json{{"check", finding.check},
+              {"is_error", finding.severity == Severity::error},
+              {"found", finding.found},
+              {"why", finding.why},
+              {"fix", finding.fix}}
+      .dump();
+}
+
+Finding finding_of(const std::string& text) {
+  const Json json = Json::parse(text);
+  return {.check = json.at("check"),
+          .severity = json.at("is_error") ? Severity::error : Severity::warning,
+          .found = json.at("found"),
+          .why = json.at("why"),
+          .fix = json.at("fix")};
+}
+
+// From one member to all.
+std::string broadcast(comm::Comm& all, std::string text, int64_t from) {
+  auto size = static_cast<int64_t>(text.size());
+  all.broadcast(&size, 1, comm::Type::int64, from, {.what = "size of a finding"}).wait();
+  text.resize(static_cast<size_t>(size));
+  all.broadcast(text.data(), size, comm::Type::uint8, from, {.what = "finding"}).wait();
+  return text;
+}
+
+// Ranks whose programs or libraries are others than those of the first rank.
+std::optional<Finding> found_versions(const std::vector<Word>& words, bool has_disk) {
+  std::vector<int64_t> others;
+  for (size_t rank = 0; rank < words.size(); ++rank) {
+    if (words[rank].files != words[0].files) others.push_back(static_cast<int64_t>(rank));
+  }
+  if (others.empty()) return std::nullopt;
+  Finding finding = other_versions(has_disk);
+  finding.check = "versions";
+  finding.found = fmt::format(
+      "{} {} programs or libraries other than those of rank 0; terrace doctor, started with srun or mpirun as this run "
+      "was, says which",
+      mesh::rank_list(others), plural(others.size(), "has", "have"));
+  return finding;
+}
+
+}  // namespace
 
 Diagnosis diagnose_together(comm::Comm& all, const Readings& own) {
   const std::string text = text_of(own);
@@ -29,6 +103,48 @@ Diagnosis diagnose_together(comm::Comm& all, const Readings& own) {
   auto findings = static_cast<int64_t>(diagnosis.findings.size());
   all.broadcast(&findings, 1, comm::Type::int64, 0, {.what = "number of findings"}).wait();
   diagnosis.findings.resize(static_cast<size_t>(findings));
+  return diagnosis;
+}
+
+Diagnosis diagnose_by_node(comm::World& world, int64_t ranks_per_node, Readings own) {
+  const auto all = world.connect(mesh::all_ranks("doctor", world.size()));
+  if (ranks_per_node == world.size()) return diagnose_together(*all, own);
+  own.nodes = world.size() / ranks_per_node;
+  mesh::Group node{"doctor of a node", {}};
+  const int64_t first = world.rank() - world.rank() % ranks_per_node;
+  for (int64_t rank = first; rank < first + ranks_per_node; ++rank) node.ranks.push_back(rank);
+  const std::vector<Finding> of_node = diagnose_together(*world.connect(node), own).findings;
+  const bool speaks = world.rank() == first;
+  Word word{.files = checksum_of(own.files)};
+  const auto number_of = [](const std::string& check) {
+    return static_cast<size_t>(std::ranges::find(checks(), check, &Check::name) - checks().begin());
+  };
+  for (const Finding& finding : of_node) {
+    if (speaks) word.found |= uint64_t{1} << number_of(finding.check);
+  }
+  std::vector<Word> words(static_cast<size_t>(world.size()));
+  all->all_gather(&word, words.data(), sizeof word, comm::Type::uint8, {.what = "what nodes have"}).wait();
+  Diagnosis diagnosis{.ranks = world.size(), .nodes = own.nodes, .nodes_read = own.nodes};
+  for (size_t number = 0; number < checks().size(); ++number) {
+    const auto has = [&](const Word& one) { return (one.found >> number & 1U) != 0; };
+    const auto from = std::ranges::find_if(words, has);
+    if (from == words.end()) continue;
+    std::string text;
+    const int64_t rank = from - words.begin();
+    if (rank == world.rank()) {
+      const auto found =
+          std::ranges::find_if(of_node, [&](const Finding& one) { return number_of(one.check) == number; });
+      text = text_of(*found);
+    }
+    Finding finding = finding_of(broadcast(*all, text, rank));
+    if (const auto more = static_cast<size_t>(std::ranges::count_if(words, has) - 1); more > 0) {
+      finding.found += fmt::format("; and {} more", counted(more, "node"));
+    }
+    diagnosis.findings.push_back(std::move(finding));
+  }
+  const bool is_known = std::ranges::find(diagnosis.findings, "versions", &Finding::check) != diagnosis.findings.end();
+  if (const auto others = found_versions(words, !own.node_disk.path.empty()); others && !is_known)
+    diagnosis.findings.push_back(*others);
   return diagnosis;
 }
 

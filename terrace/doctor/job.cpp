@@ -32,12 +32,17 @@ std::string place_of(const Job& job, const std::vector<int64_t>& ranks) {
   const std::set<std::string> hosts = hosts_of(job, ranks);
   const std::string list = ranks.size() == job.size() && ranks.size() > 1
                                ? fmt::format("all {} ranks", format_count(static_cast<int64_t>(ranks.size())))
-                               : mesh::rank_list(ranks);
+                               : ranks_at(job, ranks);
   return hosts.size() == 1 ? fmt::format("{} on {}", list, *hosts.begin())
                            : fmt::format("{} on {}", list, counted(hosts.size(), "node"));
 }
 
 }  // namespace
+
+std::string ranks_at(const Job& job, std::vector<int64_t> places) {
+  for (int64_t& place : places) place = job[static_cast<size_t>(place)].rank;
+  return mesh::rank_list(places);
+}
 
 bool has_gpus(const Job& job) {
   return any_rank(job, [](const Readings& rank) { return !rank.gpus.empty(); });
@@ -60,6 +65,7 @@ bool has_infiniband(const Job& job) {
 }
 
 int64_t nodes_of(const Job& job) {
+  if (job.front().nodes > 0) return job.front().nodes;
   std::set<std::string> hosts;
   int64_t of_slurm = 0;
   for (const Readings& rank : job) {
@@ -118,7 +124,8 @@ Outcome outcome_of(const Job& job, const std::vector<std::string>& found, Findin
   size_t left_out = 0;
   for (const auto& [text, ranks] : texts) {
     if (parts.size() < most_texts) {
-      parts.push_back(job.size() == 1 ? text : fmt::format("{}: {}", place_of(job, ranks), text));
+      parts.push_back(job.size() == 1 && job.front().nodes <= 1 ? text
+                                                                : fmt::format("{}: {}", place_of(job, ranks), text));
     } else {
       left_out += ranks.size();
     }

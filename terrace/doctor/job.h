@@ -11,8 +11,11 @@
 
 namespace terrace::doctor {
 
-// The readings of all ranks, by rank; at least one.
+// The readings of all ranks, or of all ranks of one node, by rank; at least one.
 using Job = std::vector<Readings>;
+
+// "ranks 8-15", of those at these places of the job.
+std::string ranks_at(const Job& job, std::vector<int64_t> places);
 
 bool has_gpus(const Job& job);
 bool has_amd_gpus(const Job& job);

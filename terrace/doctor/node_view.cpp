@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdio>
 #include <fstream>
 #include <sstream>
 
@@ -33,6 +35,17 @@ std::string why_not_loaded(const fs::path& library) {
   }
   ::dlclose(loaded);
   return "";
+}
+
+// Of a command of the shell, "" if it cannot be started.
+std::string output_of(const std::string& command) {
+  std::string text;
+  std::FILE* const pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return text;
+  std::array<char, 4096> part = {};
+  while (const size_t count = std::fread(part.data(), 1, part.size(), pipe)) text.append(part.data(), count);
+  ::pclose(pipe);
+  return text;
 }
 
 std::optional<int64_t> number_of(const std::string& text) {
@@ -139,6 +152,10 @@ std::optional<fs::space_info> NodeView::space_of(const fs::path& path) const {
 NodeView this_node(bool loads_libraries) {
   NodeView view{.environment = own_environment(), .job_cores = core_mask_unbound()};
   if (loads_libraries) view.load_error = why_not_loaded;
+  view.slurm_job = [](const std::string& job) {
+    const bool is_number = !job.empty() && std::ranges::all_of(job, [](char c) { return c >= '0' && c <= '9'; });
+    return is_number ? output_of("timeout 2 scontrol show job --oneliner " + job + " 2>/dev/null") : "";
+  };
   return view;
 }
 

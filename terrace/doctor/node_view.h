@@ -26,6 +26,9 @@ struct NodeView {
   std::optional<std::vector<std::string>> gpus = {};
   // Why a library cannot be loaded, "" if it can. Where it is not set, libraries are only looked for.
   std::function<std::string(const std::filesystem::path&)> load_error = {};
+  // What Slurm's "scontrol show job --oneliner" says of a job, "" where it cannot be asked. Where it is not set, it is
+  // not asked.
+  std::function<std::string(const std::string& job)> slurm_job = {};
   // The bytes of a file system and those that are free; by default statvfs below the root.
   std::function<std::optional<std::filesystem::space_info>(const std::filesystem::path&)> space = {};
 

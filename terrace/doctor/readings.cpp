@@ -1,4 +1,4 @@
-// Reads what belongs to no other file: names, environment, limits and time; and turns readings into text.
+// Reads what belongs to no other file: names, environment and limits; and turns readings into text.
 #include "terrace/doctor/readings.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Readings, rank, host, environment, cores, nod
                                    numa_of_cores, first_cores, gpus, knows_used_gpus, used_gpus, targets, loads_hip,
                                    interfaces, infiniband, plug_in, plug_in_error, open_files, locked_bytes, files,
                                    node_disk, run_folder, home, caches, oldest_days, save_seconds, seconds_left,
-                                   measured, described)
+                                   knows_network, network, nodes, measured, described)
 
 namespace {
 
@@ -55,15 +55,6 @@ int64_t limit_of(const NodeView& view, std::string_view name) {
   return unknown;
 }
 
-// Slurm gives the end of the job in seconds since 1970.
-double seconds_to_end(const NodeView& view) {
-  const std::string end = view.variable("SLURM_JOB_END_TIME").value_or("");
-  int64_t seconds = 0;
-  if (std::from_chars(end.data(), end.data() + end.size(), seconds).ec != std::errc()) return -1;
-  const auto left = std::chrono::system_clock::time_point(std::chrono::seconds(seconds)) - view.now;
-  return std::max(0.0, std::chrono::duration<double>(left).count());
-}
-
 }  // namespace
 
 Readings read_node(const NodeView& view, const ReadOptions& options) {
@@ -74,12 +65,12 @@ Readings read_node(const NodeView& view, const ReadOptions& options) {
   }
   readings.open_files = limit_of(view, "Max open files");
   readings.locked_bytes = limit_of(view, "Max locked memory");
-  readings.seconds_left = seconds_to_end(view);
   read_cores(view, readings);
   if (options.uses_gpus) read_gpus(view, readings);
   read_program(view, options, readings);
   read_network(view, readings);
   read_disks(view, options, readings);
+  read_slurm(view, options, readings);
   return readings;
 }
 

@@ -70,6 +70,9 @@ struct Readings {
   double oldest_days = -1;                  // since the oldest file of the run's folder was last used; -1: not known
   double save_seconds = -1;                 // that the files of its newest checkpoint were written over; -1: not known
   double seconds_left = -1;                 // of the job of Slurm; -1: not known
+  bool knows_network = false;
+  std::string network = {};  // options of Slurm's job for the network, if they are known
+  int64_t nodes = 0;         // of the launch; 0: those of the readings
 
   // What the rank reached while all ranks measured at the same time, and what the machine's description says.
   Speed measured = {}, described = {};
@@ -79,6 +82,7 @@ struct ReadOptions {
   int64_t rank = 0;
   std::filesystem::path run_folder = {};  // "": none
   bool uses_gpus = true;                  // otherwise the GPUs of the node are left out
+  bool asks_slurm = true;                 // for what no variable says, on the first rank alone
   bool whole_files = true;                // checksums are of whole files; otherwise of their first and last MiB
 };
 
@@ -91,6 +95,7 @@ void read_gpus(const NodeView& view, Readings& readings);
 void read_program(const NodeView& view, const ReadOptions& options, Readings& readings);
 void read_disks(const NodeView& view, const ReadOptions& options, Readings& readings);
 void read_network(const NodeView& view, Readings& readings);
+void read_slurm(const NodeView& view, const ReadOptions& options, Readings& readings);
 
 // For messages among ranks; text_of() gives JSON, and readings_of() what text_of() was given.
 std::string text_of(const Readings& readings);

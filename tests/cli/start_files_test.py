@@ -11,7 +11,7 @@ sys.dont_write_bytecode = True
 from commands_test import TERRACE, TINY, CommandTest, prepare_corpus  # noqa: E402
 from ranks_test import ENVIRONMENT  # noqa: E402
 
-SCRIPT = 'exec strace -f -qq -e trace=openat -o opened.$OMPI_COMM_WORLD_RANK "$0" "$@"'
+SCRIPT = 'exec strace -f -qq -e trace=openat,newfstatat,statx -o opened.$OMPI_COMM_WORLD_RANK "$0" "$@"'
 
 
 def can_trace():
@@ -52,7 +52,14 @@ class StartFiles(CommandTest):
 
     def test_the_first_rank_reads_what_a_checkpoint_says_of_itself(self):
         self.opened(2, "run")
+        # Files of the run's folder, of which each rank of a large run writes some.
+        (self.folder / "run/others").mkdir()
+        for number in range(20):
+            (self.folder / f"run/others/of_rank_{number}").write_text("x")
         first, other = self.opened(2, "run", "--resume", "auto", "--set", "train.steps=2")
+        asked = [(self.folder / f"opened.{rank}").read_text(errors="replace").count("/others/of_rank_") for rank in (0, 1)]
+        self.assertGreaterEqual(asked[0], 20)
+        self.assertEqual(asked[1], 0)
         for name in ("manifest.json", "config.toml", "tokenizer.model"):
             self.assertGreaterEqual(first[name], 1)
             self.assertEqual(other[name], 0)

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -137,14 +139,26 @@ TEST(Doctor, PlugInMissingUnusedAndUnloadable) {
 
 TEST(Doctor, RendezvousOfProgramAndAdapter) {
   FrontierJob without_flag;
-  unset_on_all(without_flag, "SLURM_NETWORK");
+  without_flag.on_all(
+      [](FakedNode& node) { node.view.slurm_job = [](const std::string&) { return "JobId=17 Network=(null)"; }; });
   expect_one(without_flag, "rendezvous", "FI_CXI_RDZV_PROTO=alt_read, and Slurm's network options are \"\"",
              "--network=disable_rdzv_get");
   FrontierJob without_protocol;
   unset_on_all(without_protocol, "FI_CXI_RDZV_PROTO");
   expect_one(without_protocol, "rendezvous", "FI_CXI_RDZV_PROTO is not alt_read", "export FI_CXI_RDZV_PROTO=alt_read");
-  unset_on_all(without_protocol, "SLURM_NETWORK");
+  // srun's variable is that of the rank; Slurm then need not be asked.
+  set_on_all(without_protocol, "SLURM_NETWORK", "");
   EXPECT_THAT(without_protocol.diagnose().findings, SizeIs(0));
+  FrontierJob by_variable;
+  set_on_all(by_variable, "SLURM_NETWORK", "disable_rdzv_get");
+  by_variable.on_all([](FakedNode& node) {
+    node.view.slurm_job = [](const std::string&) -> std::string { throw std::logic_error("asked for nothing"); };
+  });
+  EXPECT_THAT(by_variable.diagnose().findings, SizeIs(0));
+  FrontierJob silent;  // Slurm cannot be asked
+  silent.on_all([](FakedNode& node) { node.view.slurm_job = [](const std::string&) { return ""; }; });
+  EXPECT_THAT(silent.diagnose().findings, SizeIs(0));
+  EXPECT_THAT(silent.diagnose().not_applicable, SizeIs(2));
 }
 
 TEST(Doctor, CacheMonitor) {
@@ -270,6 +284,25 @@ TEST(Doctor, TimeLeftIsShorterThanASave) {
   expect_one(job, "time left", "less than 3 min 20 s, which a save takes", "--signal=USR1@600", Severity::warning);
   ends_in(-10);
   expect_one(job, "time left", "which a save takes", "--signal=USR1@600", Severity::warning);
+}
+
+TEST(Doctor, TimeLeftIsAskedOfSlurmWhereNoVariableSaysIt) {
+  FrontierJob job;
+  unset_on_all(job, "SLURM_JOB_END_TIME");
+  const auto ends_in = [&](int64_t seconds) {
+    const std::time_t end = std::chrono::system_clock::to_time_t(job[0].view.now) + seconds;
+    char text[32] = "";
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", std::localtime(&end));
+    job.on_all([&](FakedNode& node) {
+      node.view.slurm_job = [says = fmt::format("JobId=17 EndTime={} Network=disable_rdzv_get", text)](
+                                const std::string&) { return says; };
+    });
+  };
+  ends_in(700);
+  EXPECT_THAT(job.diagnose().findings, SizeIs(0));
+  ends_in(500);
+  expect_one(job, "time left", "all 8 ranks on frontier00001: the job ends in less than 10 min 00 s", "USR1@600",
+             Severity::warning);
 }
 
 TEST(Doctor, FindingsAsJsonAndText) {

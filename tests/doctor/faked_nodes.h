@@ -188,11 +188,13 @@ class FrontierJob {
                              {"MIOPEN_CUSTOM_CACHE_DIR", "/tmp/miopen-17"},
                              {"SLURM_JOB_ID", "17"},
                              {"SLURM_JOB_NUM_NODES", "2"},
-                             {"SLURM_NETWORK", "disable_rdzv_get"},
                              {"SLURM_CLUSTER_NAME", "frontier"},
                              {"SLURM_JOB_END_TIME", std::to_string(now + 7200)},
                              {"USER", "ada"},
                              {"HOME", "/ccs/home/ada"}};
+    node.view.slurm_job = [](const std::string& job) {
+      return "JobId=" + job + " JobName=train EndTime=2026-07-01T02:00:00 Network=disable_rdzv_get Power=";
+    };
   }
 
   FakedNode node_;

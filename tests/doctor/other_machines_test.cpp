@@ -122,6 +122,20 @@ TEST(DoctorElsewhere, NodesWithGpusOfNvidia) {
   locked.ranks[1].set_limits("65536", "65536");
   ASSERT_THAT(locked.findings(), SizeIs(1));
   EXPECT_EQ(locked.findings()[0].check, "limits");
+  NvidiaNode without_kernels;
+  for (FakedNode& rank : without_kernels.ranks) rank.view.gpus.reset();
+  ASSERT_THAT(without_kernels.findings(), SizeIs(1));
+  EXPECT_THAT(without_kernels.findings()[0].found,
+              HasSubstr("the program has no kernels for GPUs of NVIDIA, and the node has 2"));
+  EXPECT_THAT(without_kernels.findings()[0].fix, HasSubstr("build terrace with CUDA"));
+}
+
+// A node of a larger job, on which nobody started the others.
+TEST(DoctorElsewhere, SaysWhichNodesWereNotLookedAt) {
+  const Diagnosis diagnosis = diagnose({NvidiaNode().ranks[0].read(0)});
+  EXPECT_EQ(diagnosis.nodes, 2);
+  EXPECT_EQ(diagnosis.nodes_read, 1);
+  EXPECT_THAT(text_of(diagnosis), HasSubstr("\nonly 1 of the job's 2 nodes was looked at: "));
 }
 
 // Whatever it finds here, nothing of it is about devices that this machine does not have.
@@ -155,6 +169,38 @@ TEST(DoctorElsewhere, RanksBringTheirReadingsTogether) {
   EXPECT_THAT(all[0].findings[0].found, HasSubstr("rank 2 on frontier00001: librccl.so.1 is 7 bytes"));
   EXPECT_EQ(all[0].findings, job.diagnose().findings);
   for (const size_t rank : {1, 2, 3}) EXPECT_THAT(all[rank].findings, ElementsAre(Finding{}));
+}
+
+// Three nodes of two ranks, the way in which a run of thousands of ranks starts.
+TEST(DoctorElsewhere, EachNodeJudgesItsOwnRanks) {
+  FrontierJob job;
+  job.ranks.resize(6);
+  job.on_all([](FakedNode& node) { node.view.environment["NCCL_NET_PLUGIN"] = "/opt/plug-in/librccl-net.so"; });
+  job[3].view.environment["FI_MR_CACHE_MONITOR"] = "memhooks";
+  job[4].view.environment["FI_MR_CACHE_MONITOR"] = "memhooks";
+  job[5].write("/opt/rocm/lib/librccl.so.1", "another");
+  std::vector<Diagnosis> all(6);
+  comm::run_threads(6, {}, [&](comm::World& world) {
+    const auto rank = static_cast<size_t>(world.rank());
+    all[rank] = diagnose_by_node(world, 2, job[rank].read(world.rank(), job.run_folder));
+  });
+  const std::vector<Finding>& found = all[0].findings;
+  ASSERT_THAT(found, SizeIs(2)) << text_of(all[0]);
+  EXPECT_EQ(found[0].check, "cache monitor");
+  EXPECT_EQ(found[0].found, "rank 3 on frontier00001: FI_MR_CACHE_MONITOR=memhooks; and 1 node more");
+  EXPECT_EQ(found[1].check, "versions");
+  EXPECT_THAT(found[1].found, HasSubstr("rank 5 on frontier00001: librccl.so.1 is 7 bytes"));
+  EXPECT_EQ(all[0].nodes, 3);
+  for (const Diagnosis& one : all) EXPECT_EQ(one.findings, found);
+  // A node whose ranks agree with each other and not with the first node.
+  job[3].view.environment["FI_MR_CACHE_MONITOR"] = job[4].view.environment["FI_MR_CACHE_MONITOR"] = "kdreg2";
+  job[4].write("/opt/rocm/lib/librccl.so.1", "another");
+  comm::run_threads(6, {}, [&](comm::World& world) {
+    const auto rank = static_cast<size_t>(world.rank());
+    all[rank] = diagnose_by_node(world, 2, job[rank].read(world.rank(), job.run_folder));
+  });
+  ASSERT_THAT(all[0].findings, SizeIs(1)) << text_of(all[0]);
+  EXPECT_THAT(all[0].findings[0].found, HasSubstr("ranks 4-5 have programs or libraries other than those of rank 0"));
 }
 
 }  // namespace

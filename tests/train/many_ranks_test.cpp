@@ -13,12 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/doctor/gather.h"
 #include "terrace/nn/module.h"
 #include "terrace/parallel/groups.h"
 #include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/start_facts.h"
 #include "tests/data/peak_memory.h"
+#include "tests/doctor/faked_nodes.h"
 #include "tests/train/tiny_run.h"
 
 namespace terrace::train {
@@ -130,7 +132,8 @@ class ManyRanks : public TinyRun {
     return static_cast<int64_t>(::mallinfo2().uordblks) - before;
   }
 
-  // The start of run_as_process() (train/run.cpp) on one rank, from the first agreement to the trainer.
+  // The start of terrace train on one rank: the doctor (cli/training/node_check.cpp), and run_as_process()
+  // (train/run.cpp) from the first agreement to the trainer.
   Start start(int64_t rank, int64_t ranks, const std::vector<std::string>& layout) {
     std::vector<std::string> keys = layout;
     keys.push_back("train.global_batch=" + std::to_string(2 * ranks));
@@ -139,6 +142,7 @@ class ManyRanks : public TinyRun {
     LoneWorld of_groups(rank, ranks, none, elements_);
     Start start{.counts = {}, .heap_bytes = bytes_of_groups(config, of_groups)};
     LoneWorld world(rank, ranks, broadcasts_, elements_);
+    doctor::diagnose_by_node(world, world.ranks_per_node(), nodes_[static_cast<size_t>(rank % 8)].read(rank, "/run"));
     agree(world, std::nullopt);
     const auto all = world.connect(mesh::all_ranks("control", ranks));
     check_same(*all, program_facts(config));
@@ -159,6 +163,7 @@ class ManyRanks : public TinyRun {
     return all;
   }
 
+  doctor::FrontierJob nodes_;  // all nodes are like this one
   Broadcasts broadcasts_;
   int64_t elements_ = 0;
 };
@@ -177,14 +182,15 @@ TEST_F(ManyRanks, AStartIsLinearInTheirNumber) {
       SCOPED_TRACE(i);
       const Counts &of_few = few[i].counts, &of_many = many[i].counts;
       EXPECT_LT(many[i].heap_bytes, int64_t{4} << 20);
-      EXPECT_LE(of_many.connections, 16);
+      EXPECT_LE(of_many.connections, 18);  // two of them for the doctor
       EXPECT_EQ(of_many.connections, of_few.connections);
       EXPECT_LE(of_many.members, int64_t{8} * 10'000);
       // The first member of a group hears from all others and answers them.
       EXPECT_LE(of_many.messages, 2 * of_many.members + 100);
       EXPECT_LE(of_many.messages, 11 * of_few.messages);
-      // Of each other rank: exit code, digests of facts, and the folder; beside them a few texts of the first rank.
-      EXPECT_LE(of_many.received_bytes, int64_t{64} * 10'000 + 10'000);
+      // Of each other rank: a word of the doctor, exit code, digests of facts, and the folder; beside them a few texts
+      // of the first rank, and the readings of seven ranks of the node.
+      EXPECT_LE(of_many.received_bytes, int64_t{88} * 10'000 + 50'000);
       EXPECT_LE(of_many.weight_bytes, 11 * of_few.weight_bytes);
     }
     EXPECT_GT(many[0].counts.messages, 10'000);
