@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 from commands_test import SOURCE, TINY, prepare_corpus  # noqa: E402
+from forecast_test import MODEL, WRITE_FIELDS, prepare, python  # noqa: E402
 
 PROCESSORS = {"without AVX2": "Nehalem", "without AVX-512": "Haswell"}
 LEFT_OUT = "CutCrossEntropy*:VocabularyLoss*:BlockCodes*:Types/OpsAgainstPyTorch.*/Half:Types/OpsAgainstPyTorch.*/BFloat16:Types/JointAttention*:Types/OwnProducts*"
@@ -100,6 +101,11 @@ class WithoutAvx(unittest.TestCase):
         done = run([BUILD / "terrace", "data", "prepare", "water.xyz", "--kind", "graphs", "--output", "water"], self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.check_training("graphs", GRAPHS)
+
+    def test_weather_transformers_have_the_losses_of_this_processor(self):
+        python(WRITE_FIELDS, "fields.in", 6, "u", folder=self.folder)
+        prepare(self.folder, "fields.in", "fields")
+        self.check_training("weather", MODEL.replace("steps = 12", "steps = 4"))
 
 
 if __name__ == "__main__":
