@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/build_facts.h"
 #include "cli/build_kind.h"
 #include "cli/commands.h"
 #include "cli/json_errors.h"
@@ -28,7 +29,7 @@ namespace terrace::cli {
 namespace {
 
 struct LaunchArguments {
-  std::string config, machine, time, account, partition, program, with = "slurm";
+  std::string config, machine, time, account, partition, program, sbcast, with = "slurm";
   std::vector<std::string> overrides;
   int64_t nodes = 1, signal_before = 0;
   bool submit = false, until_done = false, json = false;
@@ -44,9 +45,26 @@ double time_of(const std::string& text) {
 }
 
 std::string program_of(const LaunchArguments& arguments) {
-  if (!arguments.program.empty()) return arguments.program;
+  if (!arguments.program.empty() || !arguments.sbcast.empty()) return arguments.program;
   if (build_kind().missing_commands.empty()) return std::filesystem::read_symlink("/proc/self/exe");
   throw UserError("this build trains nothing; name the program that trains there with --program PATH");
+}
+
+// What is spread is taken for an installation of this program.
+std::optional<std::string> kernels_for(const LaunchArguments& arguments) {
+  if (!arguments.program.empty() || !build_kind().missing_commands.empty()) return std::nullopt;
+  return build_facts().find("\nCUDA: none") == std::string_view::npos ? "NVIDIA" : "";
+}
+
+void check_archive(const LaunchArguments& arguments) {
+  if (arguments.sbcast.empty()) return;
+  if (arguments.with == "mpirun") throw UserError("--sbcast needs Slurm; leave it out, or leave out --with mpirun");
+  if (!arguments.program.empty()) {
+    throw UserError("--program and --sbcast both name the program that trains; leave one of them out");
+  }
+  if (std::filesystem::is_regular_file(arguments.sbcast)) return;
+  throw UserError::of("--sbcast {} is no file; make it with tar czf {} -C FOLDER_ABOVE INSTALLATION", arguments.sbcast,
+                      shell_word(arguments.sbcast));
 }
 
 // The command again, for the script; without --submit, so that it prints this script.
@@ -60,6 +78,8 @@ std::string command_of(const LaunchArguments& arguments) {
   if (arguments.signal_before > 0) add("--signal-before", std::to_string(arguments.signal_before));
   add("--account", arguments.account);
   add("--partition", arguments.partition);
+  add("--program", arguments.program);
+  add("--sbcast", arguments.sbcast);
   for (const std::string& text : arguments.overrides) add("--set", text);
   if (arguments.until_done) command += " --until-done";
   std::ranges::replace(command, '\n', ' ');
@@ -77,6 +97,8 @@ launch::Job job_of(const LaunchArguments& arguments) {
                              .with_slurm = arguments.with == "slurm",
                              .until_done = arguments.until_done,
                              .program = program_of(arguments),
+                             .archive = arguments.sbcast,
+                             .kernels_for = kernels_for(arguments),
                              .working_folder = std::filesystem::current_path()};
   if (!request.config.idle.empty()) {
     log_warning("keys without effect in this run:\n  {}", fmt::join(request.config.idle, "\n  "));
@@ -97,6 +119,7 @@ void run_launch(const LaunchArguments& arguments) {
     throw UserError::of("{} is for a job of Slurm; with mpirun use --set train.time_limit=\"1h30m\"",
                         arguments.time.empty() ? "--signal-before" : "--time");
   }
+  check_archive(arguments);
   const launch::Job job = job_of(arguments);
   log_info("{}", launch::summary_of(job));
   const std::string script = mpirun ? launch::mpirun_command(job) : launch::slurm_script(job, command_of(arguments));
@@ -146,6 +169,9 @@ void add_launch_command(CLI::App& app) {
                    "predicted step and save and a minute")
       ->check(positive());
   command->add_option("--program", arguments->program, "The terrace that trains; default: this one");
+  command->add_option(
+      "--sbcast", arguments->sbcast,
+      "An archive of an installed terrace, which the job copies to a disk of each node and trains with");
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer(
       "The configuration and the memory are checked as by plan, with its exit codes: 3 if the run does not fit.\n"

@@ -183,7 +183,8 @@ install_program() {
   run_step "install" "the log's end says what could not be written" cmake --install "$build/terrace_build" --prefix "$partial" || return
   mkdir -p "$partial/share/licences"
   (cd "$sources/libraries" && find . -type f \( -iname 'LICEN[CS]E*' -o -iname 'COPYING*' -o -iname 'COPYRIGHT*' \) -exec cp --parents {} "$partial/share/licences/" \;) &&
-    cp "$sources/LICENSE" "$partial/share/licences/" && cp -r "$sources/configs" "$partial/share/" || return
+    cp "$sources/LICENSE" "$partial/share/licences/" && cp -r "$sources/configs" "$partial/share/" &&
+    mkdir -p "$partial/share/machines" && cp "$sources"/machines/*.toml "$partial/share/machines/" || return
   run_step "the libraries of torch" "see whether there is room for them, or give --link-torch to leave them where they are" place_torch || return
   run_step "the installed program" "see the log: a library that it names is not found on this machine" "$partial/bin/terrace" --version || return
   rm -rf "$prefix.previous"

@@ -13,7 +13,10 @@
 #include "terrace/base/error.h"
 #include "terrace/base/plural.h"
 #include "terrace/base/units.h"
+#include "terrace/config/family.h"
+#include "terrace/data/staging/stage_keys.h"
 #include "terrace/launch/job_time.h"
+#include "terrace/launch/time_limit.h"
 #include "terrace/machine/software.h"
 #include "terrace/plan/estimate.h"
 #include "terrace/plan/run_cost.h"
@@ -51,14 +54,15 @@ void choose_times(Job& job) {
         signal_seconds_for(step, job.save_seconds));
   }
   job.signal_seconds = given > 0 ? given : signal_seconds_for(step, job.save_seconds);
-  const double longest = job.request.machine.launch.longest_seconds;
+  const AllowedTime allowed = allowed_time(job.request.machine, job.request.nodes);
   const double least = job.signal_seconds + needed;
   if (job.request.time_seconds > 0) {
     job.time_seconds = job.request.time_seconds;
-    if (longest > 0 && job.time_seconds > longest) {
-      throw UserError::of("--time {} is longer than jobs on {} may be, {} ([launch] longest_time); give at most that{}",
-                          job_time_text(job.time_seconds), job.request.machine.name, job_time_text(longest),
-                          job.request.until_done ? "" : ", with --until-done for as many jobs as the run needs");
+    if (allowed.seconds > 0 && job.time_seconds > allowed.seconds) {
+      throw UserError::of("--time {} is longer than {} may be, {} ([launch] {}); give at most that{}{}",
+                          job_time_text(job.time_seconds), allowed.jobs, job_time_text(allowed.seconds), allowed.key,
+                          job.request.until_done ? "" : ", with --until-done for as many jobs as the run needs",
+                          partition_for(job.request.machine, job.request.nodes, job.time_seconds));
     }
     if (job.time_seconds < least) {
       throw UserError::of(
@@ -69,7 +73,14 @@ void choose_times(Job& job) {
     }
     return;
   }
-  const double most = longest > 0 ? longest : most_job_seconds;
+  const double most = allowed.seconds > 0 ? allowed.seconds : most_job_seconds;
+  if (most < least) {
+    throw UserError::of(
+        "{} may take {}, too short to train in: a step and a save take {}, and the run is asked to "
+        "save {:.0f} s before the end; use more nodes, or a smaller train.global_batch{}",
+        allowed.jobs, job_time_text(most), format_seconds(needed), job.signal_seconds,
+        partition_for(job.request.machine, job.request.nodes, least));
+  }
   const double wanted = 1.25 * job.run_seconds + start_seconds + job.signal_seconds;
   job.time_seconds = std::isfinite(wanted) ? std::min(most, rounded_up(wanted, 600)) : most;
 }
@@ -108,6 +119,29 @@ void note_times(Job& job) {
   }
 }
 
+// Says so where the run computes on cores and what is predicted is a GPU.
+void note_device(Job& job) {
+  const machine::Device& device = job.request.machine.device;
+  const std::optional<std::string>& kernels = job.request.kernels_for;
+  const bool is_gpu = device.launch_seconds > 0, on_cores = job.request.config.train.device == "cpu";
+  const bool lacks_kernels =
+      kernels && (kernels->empty() || (*kernels != "AMD" && device.name.find("AMD") != std::string::npos));
+  if (!is_gpu || (!on_cores && !lacks_kernels)) return;
+  const std::string reason =
+      on_cores ? "train.device = \"cpu\"" : fmt::format("this program has no kernels for {}", device.name);
+  if (job.request.config.train.device == "cuda") {
+    job.notes.push_back(reason +
+                        ": the job will refuse train.device = \"cuda\"; set it to \"cpu\", or name a program "
+                        "that has them by --program");
+    return;
+  }
+  job.notes.push_back(fmt::format(
+      "{}, so the run computes on cores, but its times and memory here, and the job's time if --time is not given, are "
+      "those of {}: measure a node in a short job, terrace calibrate --device cpu --output FILE, copy [launch] of {} "
+      "to that file and give it as --machine",
+      reason, device.name, job.request.machine.source()));
+}
+
 void count_checkpoints(Job& job) {
   const std::optional<double> free = free_bytes(job.run_folder());
   if (!free || job.checkpoint_bytes <= 0) return;
@@ -126,17 +160,38 @@ void count_checkpoints(Job& job) {
                                   job.run_folder().string(), way_out));
 }
 
-// At most two checkpoints at a time are staged, each node's ranks their own shares of them.
+// Whether the user left the key of a folder for copies to this program: an empty one of a --set asks for none.
+bool leaves_open(const JobRequest& request, std::string_view folder_key) {
+  const std::vector<config::Key> keys = config::keys_of(request.config.family);
+  const config::Key* key = config::find_key(keys, folder_key);
+  return key != nullptr && key->write(request.config) == config::toml_text(std::string_view()) &&
+         std::ranges::none_of(request.overrides, [&](const std::string& text) { return text.starts_with(folder_key); });
+}
+
+// The archive and what is in it, of which libraries become a third of their size in it.
+double archive_bytes(const JobRequest& request) {
+  std::error_code missing;
+  const auto bytes = request.archive.empty() ? 0 : fs::file_size(request.working_folder / request.archive, missing);
+  return missing ? 0 : 5 * static_cast<double>(bytes);
+}
+
+// At most two checkpoints at a time are staged, each node's ranks their own shares of them. Data get the other room.
 void choose_staging(Job& job) {
   const machine::Launch& launch = job.request.machine.launch;
   const config::CheckpointConfig& checkpoint = job.request.config.checkpoint;
-  if (launch.node_disk.empty() || !checkpoint.saves_beside_training() || !checkpoint.staging.empty()) return;
+  if (launch.node_disk.empty()) return;
   const double staged = 2 * job.checkpoint_bytes / static_cast<double>(job.request.nodes);
-  job.stages = staged <= launch.node_disk_bytes;
-  if (!job.stages) {
-    job.notes.push_back(fmt::format("checkpoints are not staged on {}: two of them take {} a node, and it has {}",
-                                    launch.node_disk, format_bytes(staged), format_bytes(launch.node_disk_bytes)));
+  double room = launch.node_disk_bytes - archive_bytes(job.request);
+  if (checkpoint.saves_beside_training() && leaves_open(job.request, "checkpoint.staging")) {
+    job.stages = staged <= room;
+    if (!job.stages) {
+      job.notes.push_back(fmt::format("checkpoints are not staged on {}: two of them take {} a node, and it has {}",
+                                      launch.node_disk, format_bytes(staged), format_bytes(launch.node_disk_bytes)));
+    }
   }
+  if (job.stages || !checkpoint.staging.empty()) room -= staged;
+  if (room < data::least_stage_bytes || !leaves_open(job.request, "data.stage")) return;
+  job.data_stage_bytes = static_cast<int64_t>(room);
 }
 
 }  // namespace
@@ -180,6 +235,7 @@ Job make_job(JobRequest request) {
     choose_times(job);
     note_times(job);
   }
+  note_device(job);
   count_checkpoints(job);
   choose_staging(job);
   return job;

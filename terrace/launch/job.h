@@ -25,6 +25,11 @@ struct JobRequest {
   bool with_slurm = true;                   // false: a command of mpirun, without a time or a signal
   bool until_done = false;                  // the job goes back into the queue until train.steps are made
   std::string program = "terrace";          // that trains
+  // An archive of the installation that is copied to each node and unpacked there before the training, whose program
+  // then trains; "": none.
+  std::string archive = {};
+  // The maker of the GPUs for which the program that trains has kernels; "": it has none; no value: not known.
+  std::optional<std::string> kernels_for = {};
   std::filesystem::path working_folder = {};  // from which relative paths of the configuration count
 };
 
@@ -37,6 +42,7 @@ struct Job {
   double checkpoint_bytes = 0, save_seconds = 0;
   std::optional<int64_t> checkpoints_that_fit = {};  // on the run folder's disk, as it is now; no value: not known
   bool stages = false;                               // checkpoints are staged on the node's disk
+  int64_t data_stage_bytes = 0;                      // of the data that are staged there; 0: none
   std::vector<std::string> notes = {};               // what the user should know before submitting
 
   std::filesystem::path run_folder() const;
@@ -50,8 +56,8 @@ struct Job {
 double signal_seconds_for(double step_seconds, double save_seconds);
 
 // Predicts the run and makes all checks. Throws UserError as a plan does: with ExitCode::infeasible where the memory is
-// short, else for layouts and machines that do not fit; and for a time that is too short to train in or longer than the
-// site allows.
+// short, else for layouts and machines that do not fit; and for nodes and times that the site does not allow, and times
+// that are too short to train in.
 Job make_job(JobRequest request);
 
 // For people: the prediction on which the job's numbers are based, in a few lines.

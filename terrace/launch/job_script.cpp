@@ -30,10 +30,15 @@ std::string quoted_value(const std::string& name_and_value) {
 }
 
 std::string training_command(const Job& job) {
-  std::string command =
-      fmt::format("{} train {}", shell_word(job.request.program), shell_word(job.request.config_file));
-  for (const std::string& text : job.request.overrides) command += " --set " + shell_word(text);
-  if (job.stages) command += fmt::format(" --set \"checkpoint.staging={}\"", job.request.machine.launch.node_disk);
+  const JobRequest& request = job.request;
+  const std::string program = request.archive.empty() ? shell_word(request.program) : "\"$installed/bin/terrace\"";
+  std::string command = fmt::format("{} train {}", program, shell_word(request.config_file));
+  for (const std::string& text : request.overrides) command += " --set " + shell_word(text);
+  const std::string& disk = request.machine.launch.node_disk;
+  if (job.stages) command += fmt::format(" --set \"checkpoint.staging={}\"", disk);
+  if (job.data_stage_bytes > 0) {
+    command += fmt::format(" --set \"data.stage={}\" --set data.stage_bytes={}", disk, job.data_stage_bytes);
+  }
   return command + " --resume auto";
 }
 
@@ -49,13 +54,18 @@ std::string directives(const Job& job) {
   options.push_back(fmt::format("--signal=USR1@{:.0f}", job.signal_seconds));
   options.emplace_back("--requeue");
   options.emplace_back("--open-mode=append");
-  options.push_back("--chdir=" + job.request.working_folder.string());
+  options.push_back("--chdir=" + shell_word(job.request.working_folder.string()));
   options.emplace_back("--output=%x-%j.log");
   if (!launch.partition.empty()) options.push_back("--partition=" + launch.partition);
   if (!launch.account.empty()) options.push_back("--account=" + launch.account);
   options.insert(options.end(), launch.sbatch_options.begin(), launch.sbatch_options.end());
   return fmt::format("#SBATCH {}\n", fmt::join(options, "\n#SBATCH "));
 }
+
+// Slurm gives the script's limits to the ranks, and the doctor asks for so many.
+constexpr std::string_view open_files =
+    "[ \"$(ulimit -Sn)\" = unlimited ] || [ \"$(ulimit -Sn)\" -ge 65536 ] || ulimit -Sn 65536 2>/dev/null || "
+    "ulimit -Sn hard\n";
 
 std::string preparation(const Job& job) {
   const machine::Launch& launch = job.request.machine.launch;
@@ -70,7 +80,24 @@ std::string preparation(const Job& job) {
                         fmt::join(launch.modules, " "));
   }
   for (const std::string& value : environment_of(job)) text += "export " + quoted_value(value) + "\n";
-  return text;
+  return text + std::string(open_files);
+}
+
+// Copies the archive to each node and unpacks it there. A copy that failed may have left a part of the file.
+std::string spreading(const Job& job) {
+  if (job.request.archive.empty()) return "";
+  const std::string& disk = job.request.machine.launch.node_disk;
+  return fmt::format(
+      R"(installed="{0}/terrace-$SLURM_JOB_ID"
+once_a_node() {{ timeout "$1" srun --mpi=none --nodes={1} --ntasks={1} --ntasks-per-node=1 "${{@:2}}"; }}
+sbcast --force --preserve {2} "$installed.tar" &&
+  once_a_node 600 bash -c 'mkdir -p "$0" && tar xf "$0.tar" -C "$0" --strip-components=1 &&
+    rm "$0.tar" && test -x "$0/bin/terrace"' "$installed" ||
+  {{ say "not every node has a copy of the program: the archive must hold one folder, with bin/terrace in it: "{2}
+    once_a_node 20 rm -rf "$installed" "$installed.tar"; exit 1; }}
+
+)",
+      disk.empty() ? "/tmp" : disk, job.request.nodes, shell_word(job.request.archive));
 }
 
 std::string srun(const Job& job) {
@@ -89,6 +116,9 @@ std::string srun(const Job& job) {
   return text + " \\\n  " + training_command(job) + "\n";
 }
 
+// Not for longer, since the job may end within a minute and has to be put back into the queue before.
+constexpr std::string_view removal = "once_a_node 20 rm -rf \"$installed\"\n";
+
 // The step of the newest complete checkpoint.
 constexpr std::string_view newest_step = R"(newest_step() {
   local newest=0 marker step
@@ -102,8 +132,7 @@ constexpr std::string_view newest_step = R"(newest_step() {
 }
 )";
 
-constexpr std::string_view end_of_link = R"(code=$?
-after=$(newest_step)
+constexpr std::string_view end_of_link = R"(after=$(newest_step)
 
 if [ "$code" -eq 0 ]; then
   say "the run has made all its steps"
@@ -122,8 +151,7 @@ scontrol requeue "$SLURM_JOB_ID" || say "it could not be requeued; submit the sc
 exit "$code"
 )";
 
-constexpr std::string_view end_of_job = R"(code=$?
-case "$code" in
+constexpr std::string_view end_of_job = R"(case "$code" in
   0) say "the run has made all its steps" ;;
   4) say "the run was stopped and saved; submit the script again to continue" ;;
   *) say "training ended with exit code $code" ;;
@@ -136,9 +164,11 @@ exit "$code"
 std::string slurm_script(const Job& job, const std::string& command) {
   const bool chain = job.request.until_done;
   std::string text = fmt::format("#!/bin/bash\n# {}\n", command);
-  text += directives(job) + "\n" + preparation(job) + "\n";
+  text += directives(job) + "\n" + preparation(job) + "\n" + spreading(job);
   if (chain) text += fmt::format("{}\nbefore=$(newest_step)\n", newest_step);
-  return text + srun(job) + std::string(chain ? end_of_link : end_of_job);
+  text += srun(job) + "code=$?\n";
+  if (!job.request.archive.empty()) text += removal;
+  return text + std::string(chain ? end_of_link : end_of_job);
 }
 
 std::string mpirun_command(const Job& job) {

@@ -85,4 +85,15 @@ std::string node_disk_problem(const Launch& launch) {
   return launch.node_disk_bytes > 0 ? "" : "needs node_disk_size, what a job may fill there, such as \"1 TB\"";
 }
 
+std::string longest_times_problem(const std::vector<TimeLimit>& limits) {
+  for (size_t i = 0; i < limits.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (limits[i].nodes != limits[j].nodes || limits[i].partition != limits[j].partition) continue;
+      return fmt::format("has two times for jobs of at most {} nodes{}; leave one of them out", limits[i].nodes,
+                         limits[i].partition.empty() ? "" : " in partition " + limits[i].partition);
+    }
+  }
+  return "";
+}
+
 }  // namespace terrace::machine

@@ -5,6 +5,7 @@
 
 #include "terrace/config/domain.h"
 #include "terrace/config/quantity.h"
+#include "terrace/config/section_keys.h"
 #include "terrace/machine/machine.h"
 
 namespace terrace::machine {
@@ -16,6 +17,15 @@ std::string options_problem(const std::vector<std::string>& options, bool sbatch
 std::string modules_problem(const std::vector<std::string>& modules);
 std::string word_of_slurm_problem(const std::string& word);
 std::string node_disk_problem(const Launch& launch);
+std::string longest_times_problem(const std::vector<TimeLimit>& limits);
+
+template <typename Table>
+void time_limit_keys(Table& table) {
+  table.optional("partition", &TimeLimit::partition, config::Text{.may_be_empty = true});
+  table.required("nodes", &TimeLimit::nodes, config::Whole{1, config::most_ranks}, "91");
+  table.required("time", &TimeLimit::seconds, config::Duration{}, "\"2h\"");
+  table.rule({"partition"}, [](const TimeLimit& limit) { return word_of_slurm_problem(limit.partition); });
+}
 
 template <typename Table>
 void launch_keys(Table& table) {
@@ -25,6 +35,8 @@ void launch_keys(Table& table) {
   table.optional("account", &Launch::account, text);
   table.optional("needs_account", &Launch::needs_account, config::Flag{});
   table.optional("longest_time", &Launch::longest_seconds, config::Duration{});
+  table.list(
+      "longest_times", &Launch::longest_times, [](auto& limit) { time_limit_keys(limit); }, [](auto&) {});
   table.optional("cores_per_rank", &Launch::cores_per_rank, config::Whole{0, 1024});
   table.optional("mpi", &Launch::mpi, text);
   table.optional("sbatch_options", &Launch::sbatch_options, texts);
@@ -37,6 +49,7 @@ void launch_keys(Table& table) {
   table.optional("node_disk_size", &Launch::node_disk_bytes, config::Quantity{config::Measure::bytes, 1e6, 1e16});
   table.rule({"partition"}, [](const Launch& launch) { return word_of_slurm_problem(launch.partition); });
   table.rule({"account"}, [](const Launch& launch) { return word_of_slurm_problem(launch.account); });
+  table.rule({"longest_times"}, [](const Launch& launch) { return longest_times_problem(launch.longest_times); });
   table.rule({"mpi"}, [](const Launch& launch) { return word_of_slurm_problem(launch.mpi); });
   table.rule({"sbatch_options"}, [](const Launch& launch) { return options_problem(launch.sbatch_options, true); });
   table.rule({"srun_options"}, [](const Launch& launch) { return options_problem(launch.srun_options, false); });

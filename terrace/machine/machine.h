@@ -82,19 +82,31 @@ struct Storage {
   bool operator==(const Storage&) const = default;
 };
 
+// How long jobs of at most so many nodes may take.
+struct TimeLimit {
+  std::string partition = {};  // in which the limit holds; "": in all
+  int64_t nodes = 1;
+  double seconds = 0;
+
+  bool operator==(const TimeLimit&) const = default;
+};
+
 // How jobs are started on the machine under Slurm, for terrace launch. Options and values stand in a job's script as
 // they are; the shell there replaces variables such as $USER.
 struct Launch {
   std::string partition, account;  // of sbatch; "": the site's default
   bool needs_account = false;      // jobs without an account are refused by the site
   double longest_seconds = 0;      // of a job; 0: not stated
-  int64_t cores_per_rank = 0;      // 0: not asked for
-  std::string mpi = "pmix";        // of srun's --mpi; "": the site's default
+  // By nodes and partition, in place of longest_seconds: a job has the limit of the fewest nodes that are as many as
+  // its own, and a partition takes no job of more nodes than all of its limits name.
+  std::vector<TimeLimit> longest_times = {};
+  int64_t cores_per_rank = 0;  // 0: not asked for
+  std::string mpi = "pmix";    // of srun's --mpi; "": the site's default
   std::vector<std::string> sbatch_options = {}, srun_options = {}, modules = {};
   // Entries such as "OMP_NUM_THREADS=7": of all processes, of those of jobs of one node besides, and those that are set
   // in each rank, where SLURM_LOCALID is known.
   std::vector<std::string> environment = {}, one_node_environment = {}, rank_environment = {};
-  std::string node_disk = {};  // a folder on a disk of each node, for staging checkpoints; "": none
+  std::string node_disk = {};  // a folder on a disk of each node, for copies of data and checkpoints; "": none
   double node_disk_bytes = 0;  // that a job may fill there
 
   bool operator==(const Launch&) const = default;

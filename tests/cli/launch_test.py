@@ -100,8 +100,23 @@ class Printing(Launching):
             self.assertIn("#SBATCH --account=A1\n", result.stdout)
             self.assertEqual(subprocess.run(["bash", "-n"], input=result.stdout, text=True).returncode, 0)
 
+    def test_says_that_a_gpu_is_predicted_where_this_program_or_the_run_has_none(self):
+        folder = self.write_files(self.scratch())
+        sets = ("--set", "train.global_batch=16", "--set", "train.precision=bf16", "--account", "A1")
+        way_out = "terrace calibrate --device cpu --output FILE"
+        self.expect(0, self.launch(folder, *sets, nodes=2, machine="frontier"),
+                    "this program has no kernels for one die (GCD) of an AMD Instinct MI250X", way_out)  # fmt: skip
+        self.expect(0, self.launch(folder, *sets, "--set", "train.device=cpu", nodes=2, machine="dgx-h100"), 'train.device = "cpu"', way_out)
+        other = self.expect(0, self.launch(folder, *sets, "--program", "/opt/terrace", nodes=2, machine="frontier"))
+        self.assertNotIn(way_out, other.stderr)  # what that program has is not known
+        self.assertNotIn(way_out, self.expect(0, self.launch(folder)).stderr)
+
     def test_refuses_before_anything_is_written(self):
         folder = self.write_files(self.scratch())
+        (folder / "archive.tar").touch()
+        self.expect(2, self.launch(folder, "--sbcast", "none.tar"), "--sbcast none.tar is no file; make it with tar czf none.tar -C ")
+        self.expect(2, self.launch(folder, "--sbcast", "archive.tar", "--program", "terrace"), "leave one of them out")
+        self.expect(2, self.launch(folder, "--sbcast", "archive.tar", "--with", "mpirun"), "--sbcast needs Slurm")
         self.expect(2, self.launch(folder, "--set", "model.heads=3"), "heads")
         self.expect(2, self.launch(folder, nodes=9), "more than the 8 devices of ours")
         self.expect(2, self.launch(folder, "--time", "soon"), '--time "soon" is no length of time; write 12:00:00')
@@ -127,7 +142,9 @@ class Printing(Launching):
 class WithMpirun(FinishedRun):
     def test_the_printed_command_trains_and_status_follows_the_run(self):
         folder = self.folder
-        (folder / "ours.toml").write_text(CLUSTER.replace("cores_per_rank = 1\n", ""))
+        disk = folder / "disk"
+        disk.mkdir()
+        (folder / "ours.toml").write_text(CLUSTER.replace("cores_per_rank = 1\n", f'node_disk = "{disk}"\nnode_disk_size = "64 MB"\n'))
         run = folder / "by_mpirun"
         result = self.expect(0, terrace("launch", "run.toml", "--nodes", 1, "--machine", "ours.toml", "--with", "mpirun", "--set",
                                         "checkpoint.folder=by_mpirun", folder=folder))  # fmt: skip
@@ -137,6 +154,9 @@ class WithMpirun(FinishedRun):
         self.assertEqual(trained.returncode, 0, trained.stderr)
         self.assertRegex(self.expect(0, terrace("status", run)).stdout,
                          rf"^{run}  done  step 4 of 4  loss \d\.\d+  [\d,]+ tokens/s\n$")  # fmt: skip
+        # The data were read from the node's disk.
+        steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        self.assertGreater(max(step.get("stage_read_bytes", 0) for step in steps), 0)
 
     def test_status_tells_a_stopped_a_running_and_a_killed_run_apart(self):
         folder = self.folder
@@ -300,11 +320,104 @@ class UnderSlurm(Launching):
         self.assertIn("the run was stopped and saved; submit the script again to continue", log)
         self.assertEqual((folder / "starts").read_text(), "1\n")
 
+    def archive(self, folder):
+        """Of an installation whose program says from where and how it was started."""
+        program = folder / "installed/terrace/bin/terrace"
+        program.parent.mkdir(parents=True)
+        program.write_text('#!/bin/bash\necho "rank $SLURM_PROCID trains by $0 $*"\n')
+        program.chmod(0o755)
+        subprocess.run(["tar", "czf", folder / "terrace.tar.gz", "-C", folder / "installed", "terrace"], check=True)
+
+    def test_an_archive_is_unpacked_on_each_node_and_trains(self):
+        folder = self.scratch() / "our runs"
+        disk = self.scratch()
+        folder.mkdir()
+        self.write_files(folder)
+        (folder / "ours.toml").write_text(f'{CLUSTER}node_disk = "{disk}"\nnode_disk_size = "1 GB"\n')
+        self.archive(folder)
+        job = self.submit(folder, "--sbcast", "terrace.tar.gz")
+        log = self.ended(folder, job)
+        for rank in (0, 1):
+            self.assertRegex(log, rf"rank {rank} trains by {disk}/terrace-{job}/bin/terrace train run\.toml "
+                                  rf"--set data\.stage={disk} --set data\.stage_bytes=\d+ --resume auto\n")  # fmt: skip
+        self.assertEqual(list(disk.iterdir()), [])
+        self.assertIn("the run has made all its steps", log)
+
+    def test_an_archive_that_is_damaged_or_of_something_else_trains_nothing(self):
+        folder, disk = self.write_files(self.scratch()), self.scratch()
+        (folder / "ours.toml").write_text(f'{CLUSTER}node_disk = "{disk}"\nnode_disk_size = "1 GB"\n')
+        self.archive(folder)
+        whole = (folder / "terrace.tar.gz").read_bytes()
+        (folder / "half.tar.gz").write_bytes(whole[: len(whole) // 2])
+        subprocess.run(["tar", "czf", folder / "other.tar.gz", "-C", folder, "run.toml"], check=True)
+        for archive in ("half.tar.gz", "other.tar.gz"):
+            log = self.ended(folder, self.submit(folder, "--until-done", "--sbcast", archive))
+            self.assertIn(f"not every node has a copy of the program: the archive must hold one folder, with bin/terrace in it: {archive}", log)
+            self.assertNotIn("trains by", log)
+            self.assertEqual(list(disk.iterdir()), [])
+            self.assertNotIn("requeue", log)
+
     def test_what_sbatch_refuses_is_said_and_no_job_is_recorded(self):
         folder = self.planned("exit 0")
         result = self.launch(folder, "--submit", "--partition", "none", environment=self.environment())
         self.expect(2, result, "sbatch did not take ", "invalid partition")
         self.assertFalse((folder / "run/job.json").exists())
+
+
+@unittest.skipIf(slurm.why_not(), slurm.why_not())
+class OnNodesWithDevices(Launching):
+    """A Slurm with nodes like those of the built-in machines takes their scripts, and refuses what asks for more than they have."""
+
+    @classmethod
+    def setUpClass(cls):
+        own = slurm.Slurm(device_nodes=True)
+        cls.slurm = own.__enter__()
+        cls.addClassCleanup(own.__exit__)
+
+    def sbatch(self, folder, script, *options):
+        (folder / "job.sh").write_text(script)
+        return subprocess.run(["sbatch", "--test-only", *options, folder / "job.sh"], env=self.slurm.environment, capture_output=True, text=True)
+
+    def script(self, folder, machine, *more):
+        sets = ("--set", "train.global_batch=16", "--set", "train.precision=bf16", "--account", "A1")
+        return self.launch(folder, *sets, *more, nodes=2, machine=machine)
+
+    def test_the_scripts_of_built_in_machines_are_taken_for_the_longest_time_and_not_for_longer(self):
+        folder = self.write_files(self.scratch())
+        for machine, partition, longest, longer in (("frontier", "batch", "2:00:00", "2:00:01"), ("frontier", "extended", "1-00:00:00", "1-00:01:00"),
+                                                    ("lumi", "standard-g", "2-00:00:00", "2-00:01:00")):  # fmt: skip
+            script = self.expect(0, self.script(folder, machine, "--partition", partition, "--time", longest)).stdout
+            taken = self.sbatch(folder, script)
+            self.assertEqual(taken.returncode, 0, f"{machine}: {taken.stderr}\n{script}")
+            self.assertIn(" on nodes die[1-2] ", taken.stderr)
+            refused = self.sbatch(folder, script, f"--time={longer}")
+            self.assertIn("Requested time limit is invalid", refused.stderr)
+            # Before sbatch could refuse it.
+            self.expect(2, self.script(folder, machine, "--partition", partition, "--time", longer), "give at most that")
+
+    def test_the_default_time_is_taken(self):
+        folder = self.write_files(self.scratch())
+        script = self.expect(0, self.script(folder, "frontier", "--set", "train.steps=1000000000")).stdout
+        self.assertIn("#SBATCH --time=02:00:00\n", script)
+        taken = self.sbatch(folder, script)
+        self.assertEqual(taken.returncode, 0, taken.stderr)
+
+    def test_frontier_has_no_core_more_for_its_ranks(self):
+        folder = self.write_files(self.scratch())
+        script = self.expect(0, self.script(folder, "frontier", "--time", "1:00:00")).stdout
+        self.assertEqual(self.sbatch(folder, script).returncode, 0)
+        self.assertNotEqual(self.sbatch(folder, script, "--cpus-per-task=8").returncode, 0)
+
+    def test_ranks_on_dgx_get_cores_and_not_hardware_threads(self):
+        folder = self.write_files(self.scratch())
+        script = self.expect(0, self.script(folder, "dgx-h100", "--time", "1:00:00")).stdout
+        taken = self.sbatch(folder, script)
+        self.assertEqual(taken.returncode, 0, taken.stderr)
+        self.assertIn(" on nodes dgx[1-2] ", taken.stderr)
+        # 8 ranks of 15 cores are more than the 112 of a node; of 15 threads they would not be.
+        self.assertNotEqual(self.sbatch(folder, script, "--cpus-per-task=15").returncode, 0)
+        without = script.replace("#SBATCH --hint=nomultithread\n", "")
+        self.assertEqual(self.sbatch(folder, without, "--cpus-per-task=15").returncode, 0)
 
 
 if __name__ == "__main__":

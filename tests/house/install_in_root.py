@@ -98,6 +98,7 @@ def inside(scratch, lower, archive, compiler):
         # timeout ends the ranks too, because it asks mpirun to stop.
         (run, ["timeout", "300", "mpirun", "-n", "2", *train]),
         (run, [moved / "bin/terrace", "plan", moved / "share/configs/tiny.toml"]),
+        (run, [moved / "bin/terrace", "plan", moved / "share/configs/tiny.toml", "--machine", moved / "share/machines/frontier.toml"]),
     ]  # fmt: skip
     for step in steps:
         if isinstance(step, str):

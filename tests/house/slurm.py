@@ -1,6 +1,9 @@
 """Runs a command in a Slurm of its own: starts its daemons on this machine, waits until they serve, and stops them.
 
-usage: slurm.py [--cpus N] COMMAND [ARGUMENTS...]
+usage: slurm.py [--cpus N | --device-nodes] COMMAND [ARGUMENTS...]
+
+With --device-nodes it has nodes like those of Frontier and LUMI (partitions batch, extended, standard-g) and of DGX H100
+(partition dgx), which are all this machine: jobs are accepted or refused as there (sbatch --test-only), and not to be run.
 
 Needs root and Debian's slurm-wlm; exits with 77 where one is missing. In the command's environment SLURM_CONF names the
 configuration and TERRACE_SLURM_FOLDER the scratch folder, in which the daemons' logs are."""
@@ -20,15 +23,14 @@ CONFIGURATION = """
 ClusterName=terrace
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={controller_port}
-SlurmdPort={node_port}
 SlurmUser=root
 AuthInfo=socket={folder}/munge.socket,cred_expire=5
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool_%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd_%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd_%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -39,8 +41,21 @@ SlurmdParameters=config_overrides
 FirstJobId={first_job}
 ReturnToService=2
 JobRequeue=1
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
-PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+PARTITION = "PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
+
+# Two nodes of each kind. Frontier's cores have two hardware threads, of which its jobs get one where they do not ask for both.
+DIES = "Sockets=1 CoresPerSocket=64 ThreadsPerCore=1 Gres=gpu:8 Feature=nvme"
+DGX = "Sockets=2 CoresPerSocket=56 ThreadsPerCore=2 Gres=gpu:8"
+DEVICE_NODES = {"die1": DIES, "die2": DIES, "dgx1": DGX, "dgx2": DGX}
+DEVICE_PARTITIONS = """AllowSpecResourcesUsage=yes
+EnforcePartLimits=ALL
+GresTypes=gpu
+PartitionName=batch Nodes=die[1-2] MaxTime=2:00:00 State=UP
+PartitionName=extended Nodes=die[1-2] MaxTime=1-00:00:00 State=UP
+PartitionName=standard-g Nodes=die[1-2] MaxTime=2-00:00:00 State=UP
+PartitionName=dgx Nodes=dgx[1-2] Default=YES MaxTime=INFINITE State=UP
 """
 
 
@@ -55,8 +70,10 @@ def free_ports(number):
 class Slurm:
     """The daemons, for as long as the with-block lasts."""
 
-    def __init__(self, cpus):
-        self.cpus = cpus
+    def __init__(self, cpus=8, device_nodes=False):
+        self.host = socket.gethostname().split(".")[0]
+        self.device_nodes = device_nodes
+        self.nodes = DEVICE_NODES if device_nodes else {self.host: f"CPUs={cpus}"}
         self.daemons = []
 
     def __enter__(self):
@@ -69,8 +86,9 @@ class Slurm:
                        f"--log-file={self.folder}/munged.log", f"--seed-file={self.folder}/munged.seed")
             self.wait_until("munged", lambda: (self.folder / "munge.socket").exists())
             self.start("slurmctld", "-D", "-f", str(self.configuration))
-            self.start("slurmd", "-D", "-f", str(self.configuration), "-N", self.host)
-            self.wait_until("slurmd", lambda: "idle" in self.ask("sinfo", "--noheader", "--format=%t"))
+            for node in self.nodes:
+                self.start("slurmd", "-D", "-f", str(self.configuration), "-N", node)
+            self.wait_until("slurmd", lambda: set(self.ask("sinfo", "--noheader", "--format=%t").split()) == {"idle"})
         except BaseException:
             self.stop()
             raise
@@ -80,22 +98,27 @@ class Slurm:
         self.stop()
 
     def write_files(self):
-        self.host = socket.gethostname().split(".")[0]
-        for name in ("state", "spool"):
+        for name in ("state", *(f"spool_{node}" for node in self.nodes)):
             (self.folder / name).mkdir()
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(256))
         key.chmod(0o400)
-        controller_port, node_port = free_ports(2)
+        controller_port, *node_ports = free_ports(1 + len(self.nodes))
         self.configuration = self.folder / "slurm.conf"
         # PMIx and Open MPI name files of a machine by the number of the job; several of these Slurms may run at once.
         first_job = random.randrange(1, 10**6)
-        self.configuration.write_text(CONFIGURATION.format(host=self.host, folder=self.folder, cpus=self.cpus, first_job=first_job,
-                                                           controller_port=controller_port, node_port=node_port))
+        text = CONFIGURATION.format(host=self.host, folder=self.folder, first_job=first_job, controller_port=controller_port)
+        for (node, hardware), port in zip(self.nodes.items(), node_ports):
+            text += f"NodeName={node} NodeHostname={self.host} NodeAddr=127.0.0.1 Port={port} {hardware} State=UNKNOWN\n"
+        self.configuration.write_text(text + (DEVICE_PARTITIONS if self.device_nodes else PARTITION))
+        if self.device_nodes:
+            for number in range(8):
+                (self.folder / f"device{number}").touch()
+            (self.folder / "gres.conf").write_text(f"NodeName={','.join(self.nodes)} Name=gpu File={self.folder}/device[0-7]\n")
         self.environment = {**os.environ, "SLURM_CONF": str(self.configuration), "TERRACE_SLURM_FOLDER": str(self.folder)}
 
     def start(self, *command):
-        with open(self.folder / f"{command[0]}.out", "w") as output:
+        with open(self.folder / f"{command[0]}_{len(self.daemons)}.out", "w") as output:
             self.daemons.append(subprocess.Popen(command, env=self.environment, stdout=output, stderr=output))
 
     def ask(self, *command):
@@ -136,12 +159,13 @@ def why_not():
 def main():
     parser = argparse.ArgumentParser(description="Runs a command in a Slurm of its own.")
     parser.add_argument("--cpus", type=int, default=8)
+    parser.add_argument("--device-nodes", action="store_true")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     if why := why_not():
         print(f"slurm.py: skipped, {why}")
         return 77
-    with Slurm(arguments.cpus) as slurm:
+    with Slurm(arguments.cpus, arguments.device_nodes) as slurm:
         return subprocess.run(arguments.command, env=slurm.environment).returncode
 
 

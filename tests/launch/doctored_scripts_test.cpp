@@ -2,7 +2,9 @@
 // environment and binding on faked nodes of those machines: it finds nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -68,17 +70,31 @@ class DoctoredScripts : public testing::Test {
     script_ = slurm_script(make_job(request), "terrace launch ..");
     write_text_atomically(folder_ / "job.sh", script_);
     write_text_atomically(folder_ / "stand_ins.sh", stand_ins);
-    write_text_atomically(folder_ / "program", "#!/bin/sh\nenv\n");
+    write_text_atomically(folder_ / "program", "#!/bin/sh\nenv\necho OPEN_FILES=$(ulimit -Sn)\n");
     const std::string path = shell_word(folder_.path().string());
-    const CommandOutput output = output_of(fmt::format(
-        "cd {0} && chmod +x program && env -i PATH=/usr/bin:/bin HOME=/ccs/home/ada USER=ada SLURM_JOB_ID=17 "
-        "SLURM_JOB_NUM_NODES=2 BASH_ENV={0}/stand_ins.sh bash job.sh",
-        path));
+    const CommandOutput output =
+        output_of(fmt::format("cd {0} && chmod +x program && ulimit -Sn 1024 && env -i PATH=/usr/bin:/bin "
+                              "HOME=/ccs/home/ada USER=ada SLURM_JOB_ID=17 "
+                              "SLURM_JOB_NUM_NODES=2 BASH_ENV={0}/stand_ins.sh bash job.sh",
+                              path));
     ASSERT_EQ(output.code, 0) << output.output << script_;
     options_ = read_text(folder_ / "options.txt");
     for (int rank = 0; rank < ranks_of_node; ++rank) {
       environments_.push_back(environment_in(read_text(folder_ / fmt::format("rank_{}.txt", rank))));
+      // What the doctor asks for, or all that this machine allows.
+      rlimit own{};
+      ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &own), 0);
+      EXPECT_EQ(environments_.back().at("OPEN_FILES"), std::to_string(std::min<rlim_t>(65'536, own.rlim_max)));
     }
+  }
+
+  // What stands behind NAME= in the script's options for sbatch, or "".
+  std::string sbatch_option(const std::string& name) const {
+    const std::string begin = "\n#SBATCH " + name + "=";
+    const size_t at = script_.find(begin);
+    if (at == std::string::npos) return "";
+    const size_t from = at + begin.size();
+    return script_.substr(from, script_.find('\n', from) - from);
   }
 
   // What stands behind NAME= in srun's options, or "".
@@ -102,6 +118,7 @@ TEST_P(OnDies, PassTheDoctor) {
   const std::string machine = GetParam();
   run_script(machine);
   doctor::FrontierJob job;
+  const std::string network = sbatch_option("--network");
   std::istringstream masks(option("--cpu-bind").empty() ? ""
                                                         : option("--cpu-bind").substr(std::string("mask_cpu:").size()));
   for (size_t rank = 0; rank < ranks_of_node; ++rank) {
@@ -111,8 +128,11 @@ TEST_P(OnDies, PassTheDoctor) {
     for (const char* name : {"SLURM_JOB_END_TIME", "NCCL_NET_PLUGIN"})
       environment[name] = usual.at(name);  // of a module
     environment["SLURM_CLUSTER_NAME"] = machine;
-    if (script_.find("#SBATCH --network=disable_rdzv_get\n") != std::string::npos)
-      environment["SLURM_NETWORK"] = "disable_rdzv_get";
+    // Slurm knows sbatch's options and does not tell them srun and the ranks, so the script has to.
+    EXPECT_EQ(environment.contains("SLURM_NETWORK") ? environment["SLURM_NETWORK"] : "", network);
+    job[rank].view.slurm_job = [network](const std::string& id) {
+      return fmt::format("JobId={} Network={} Power=", id, network.empty() ? "(null)" : network);
+    };
     if (option("--gpu-bind") == "closest") environment["ROCR_VISIBLE_DEVICES"] = usual.at("ROCR_VISIBLE_DEVICES");
     std::string mask;
     if (std::getline(masks, mask, ',')) job[rank].set_cores(cores_of_mask(mask));
@@ -128,16 +148,22 @@ INSTANTIATE_TEST_SUITE_P(Machines, OnDies, testing::Values("frontier", "lumi"));
 
 TEST_F(DoctoredScripts, OnNodesOfNvidiaPassTheDoctor) {
   run_script("dgx-h100");
-  const int cores = std::stoi(option("--cpus-per-task"));
+  // Two sockets of 56 cores with two hardware threads each; core i has the CPUs i and 112 + i. Slurm counts hardware
+  // threads, unless sbatch and srun are told not to use the second ones.
+  const std::string hint = "nomultithread";
+  const bool counts_cores = sbatch_option("--hint") == hint && option("--hint") == hint && option("--cpu-bind").empty();
+  const int cpus = std::stoi(option("--cpus-per-task"));
+  const int cores = counts_cores ? cpus : (cpus + 1) / 2;
+  ASSERT_LE(ranks_of_node * cores, 112);
   EXPECT_EQ(option("--distribution"), "block:block");
   std::vector<std::unique_ptr<doctor::FakedNode>> nodes;
   doctor::Job job;
   for (int rank = 0; rank < ranks_of_node; ++rank) {
     doctor::FakedNode& node = *nodes.emplace_back(std::make_unique<doctor::FakedNode>());
     write_workstation(node);
-    node.write("/sys/devices/system/cpu/online", "0-111\n");
-    node.write("/sys/devices/system/node/node0/cpulist", "0-55\n");
-    node.write("/sys/devices/system/node/node1/cpulist", "56-111\n");
+    node.write("/sys/devices/system/cpu/online", "0-223\n");
+    node.write("/sys/devices/system/node/node0/cpulist", "0-55,112-167\n");
+    node.write("/sys/devices/system/node/node1/cpulist", "56-111,168-223\n");
     node.write("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
     node.set_limits("65536", "unlimited");
     std::vector<std::string> buses;
@@ -148,7 +174,9 @@ TEST_F(DoctoredScripts, OnNodesOfNvidiaPassTheDoctor) {
     // All ranks see all GPUs and take that of their number.
     node.view.gpus = std::vector<std::string>{buses[static_cast<size_t>(rank)]};
     node.view.environment = environments_[static_cast<size_t>(rank)];
-    node.set_cores(fmt::format("{}-{}", cores * rank, cores * (rank + 1) - 1));
+    const int first = cores * rank, last = first + cores - 1;
+    node.set_cores(counts_cores ? fmt::format("{}-{}", first, last)
+                                : fmt::format("{}-{},{}-{}", first, last, 112 + first, 112 + last));
     job.push_back(node.read(rank, "/lustre/run"));
   }
   const doctor::Diagnosis diagnosis = diagnose(job);

@@ -1,7 +1,12 @@
 // Tests the scripts and commands for the built-in machines in parts, and the numbers on which they are based.
 #include "terrace/launch/job_script.h"
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <optional>
+#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
@@ -81,11 +86,15 @@ TEST(JobScript, ForFrontierBindsEachRankToItsClosestDie) {
                         "module load PrgEnv-gnu/8.7.0",
                         "export NCCL_NET=\"OFI\"\n",
                         "export FI_CXI_RDZV_PROTO=\"alt_read\"\n",
+                        "export SLURM_NETWORK=\"disable_rdzv_get\"\n",
                         "export MIOPEN_USER_DB_PATH=\"/tmp/terrace-miopen-$SLURM_JOB_ID\"\n",
+                        "ulimit -Sn 65536 2>/dev/null",
                         "srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 "
                         "--gpu-bind=closest \\\n",
                         "/opt/terrace/bin/terrace train configs/frontier-22b.toml --set layout.pipeline=8 --set "
-                        "layout.sharding=zero1 --set \"checkpoint.staging=/mnt/bb/$USER\" --resume auto\n"});
+                        "layout.sharding=zero1 --set \"checkpoint.staging=/mnt/bb/$USER\" --set "
+                        "\"data.stage=/mnt/bb/$USER\" --set data.stage_bytes=",
+                        " --resume auto\ncode=$?\n"});
   EXPECT_EQ(script.find("Socket"), std::string::npos);
 }
 
@@ -112,7 +121,10 @@ TEST(JobScript, ForDgxGivesAllRanksOfANodeAllItsGpus) {
   const std::string script = script_of(request_for("dgx-h100"));
   expect_valid_bash(script);
   expect_parts(script, {"#SBATCH --cpus-per-task=14\n", "#SBATCH --gpus-per-node=8\n", "#SBATCH --exclusive\n",
-                        "srun --mpi=pmix --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=14 "});
+                        "#SBATCH --hint=nomultithread\n",
+                        "srun --mpi=pmix --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=14 "
+                        "--distribution=block:block --hint=nomultithread "});
+  EXPECT_EQ(script.find("--cpu-bind"), std::string::npos);  // beside it --hint has no effect
   EXPECT_EQ(script.find("gpus-per-task"), std::string::npos);
   EXPECT_EQ(script.find("#SBATCH --partition"), std::string::npos);
 }
@@ -122,15 +134,34 @@ TEST(JobScript, QuotesWhatAShellWouldDivide) {
   request.config_file = "my runs/a'b.toml";
   request.overrides.push_back("data.train=[\"a b\", \"$HOME/c\"]");
   request.config.checkpoint.folder = "runs/it's one";
+  request.working_folder = "/lustre/our project";
   const std::string script = script_of(request);
   expect_valid_bash(script);
-  expect_parts(script, {"#SBATCH --job-name=terrace-it-s-one\n"});
+  expect_parts(script, {"#SBATCH --job-name=terrace-it-s-one\n", "#SBATCH --chdir='/lustre/our project'\n"});
   // The shell gives the words back as they were.
   const size_t begin = script.find("/opt/terrace"), end = script.find('\n', begin);
   const CommandOutput words = output_of("printf '%s|' " + script.substr(begin, end - begin));
   EXPECT_EQ(words.output,
             "/opt/terrace/bin/terrace|train|my runs/a'b.toml|--set|layout.pipeline=8|--set|layout.sharding=zero1|--set|"
             "data.train=[\"a b\", \"$HOME/c\"]|--resume|auto|");
+}
+
+TEST(JobScript, SpreadsAnArchiveBeforeItTrainsWithWhatIsInIt) {
+  JobRequest request = request_for("frontier");
+  EXPECT_EQ(script_of(request).find("sbcast"), std::string::npos);
+  request.archive = "/lustre/our project/terrace.tar.gz";
+  const std::string script = script_of(request);
+  expect_valid_bash(script);
+  expect_parts(
+      script,
+      {"installed=\"/mnt/bb/$USER/terrace-$SLURM_JOB_ID\"\n",
+       "once_a_node() { timeout \"$1\" srun --mpi=none --nodes=2 --ntasks=2 --ntasks-per-node=1 \"${@:2}\"; }\n",
+       "sbcast --force --preserve '/lustre/our project/terrace.tar.gz' \"$installed.tar\" &&\n", "exit 1; }\n",
+       "srun --nodes=2 --ntasks=16 ", "\"$installed/bin/terrace\" train configs/frontier-22b.toml ",
+       "code=$?\nonce_a_node 20 rm -rf \"$installed\"\n"});
+  request = request_for("lumi");
+  request.archive = "terrace.tar.gz";
+  expect_parts(script_of(request), {"installed=\"/tmp/terrace-$SLURM_JOB_ID\"\n"});
 }
 
 TEST(JobScript, OfAChainHasBothEnds) {
@@ -169,6 +200,47 @@ TEST(Job, WithoutATimeIsAsLongAsTheRunOrAsTheSiteAllows) {
   const Job job = make_job(request);
   EXPECT_GE(job.time_seconds, 1.25 * job.run_seconds + job.signal_seconds);
   EXPECT_LT(job.time_seconds, 3 * 3600);
+}
+
+// The 22B model on so many nodes, with 4 sequences for each.
+JobRequest request_on_frontier(int64_t nodes) {
+  JobRequest request = request_for(
+      "frontier", {"layout.pipeline=8", "layout.sharding=zero1", fmt::format("train.global_batch={}", 4 * nodes)});
+  request.nodes = nodes;
+  request.time_seconds = 0;
+  return request;
+}
+
+TEST(Job, OnFrontierTakesNoLongerThanJobsOfItsNodesMay) {
+  EXPECT_EQ(make_job(request_on_frontier(2)).time_seconds, 2 * 3600);
+  EXPECT_EQ(make_job(request_on_frontier(91)).time_seconds, 2 * 3600);
+  EXPECT_EQ(make_job(request_on_frontier(92)).time_seconds, 6 * 3600);
+  EXPECT_EQ(make_job(request_on_frontier(184)).time_seconds, 12 * 3600);
+  JobRequest request = request_on_frontier(92);
+  request.time_seconds = 6 * 3600;
+  EXPECT_EQ(make_job(request).time_seconds, 6 * 3600);
+  request.time_seconds += 1;
+  EXPECT_EQ(refusal_of(request),
+            "--time 06:00:01 is longer than jobs of 92 to 183 nodes in partition batch of frontier may be, 06:00:00 "
+            "([launch] longest_times); give at most that, with --until-done for as many jobs as the run needs");
+  request = request_on_frontier(2);
+  request.until_done = true;
+  request.time_seconds = 24 * 3600;
+  EXPECT_EQ(refusal_of(request),
+            "--time 1-00:00:00 is longer than jobs of 1 to 91 nodes in partition batch of frontier may be, 02:00:00 "
+            "([launch] longest_times); give at most that, or --partition extended, in which jobs of 1 to 64 nodes may "
+            "take 1-00:00:00");
+  request.machine.launch.partition = "extended";
+  EXPECT_EQ(refusal_of(request), "");
+}
+
+TEST(Job, WhoseLongestTimeIsTooShortToTrainInIsRefused) {
+  JobRequest request = request_on_frontier(2);
+  request.machine.launch.longest_times = {{"", 4, 60}};
+  EXPECT_EQ(refusal_of(request).find("jobs of 1 to 4 nodes in partition batch of frontier may take 00:01:00, too short "
+                                     "to train in: a step and a save take "),
+            0U)
+      << refusal_of(request);
 }
 
 TEST(Job, ATimeThatIsTooShortOrTooLongIsRefusedWithAnother) {
@@ -221,9 +293,58 @@ TEST(Job, StagesOnANodesDiskOnlyWhatFitsThere) {
   const Job small = make_job(request);
   EXPECT_FALSE(small.stages);
   EXPECT_NE(summary_of(small).find("checkpoints are not staged on /mnt/bb/$USER"), std::string::npos);
+  EXPECT_EQ(small.data_stage_bytes, 1'000'000'000);
   request = request_for("frontier");
   request.config.checkpoint.staging = "/tmp";
   EXPECT_FALSE(make_job(request).stages);
+}
+
+TEST(Job, StagesDataInTheRoomThatTwoCheckpointsLeave) {
+  JobRequest request = request_for("frontier");
+  const Job job = make_job(request);
+  // Each of the two nodes has half of each checkpoint.
+  EXPECT_EQ(job.data_stage_bytes, static_cast<int64_t>(1.92e12 - job.checkpoint_bytes));
+  EXPECT_EQ(make_job(request_for("lumi")).data_stage_bytes, 0);  // its nodes have no disk
+  // What the user says stands, also that nothing is staged.
+  std::vector<std::string> settings = layout;
+  settings.emplace_back("data.stage=/tmp");
+  EXPECT_EQ(make_job(request_for("frontier", settings)).data_stage_bytes, 0);
+  settings.back() = "data.stage=\"\"";
+  EXPECT_EQ(make_job(request_for("frontier", settings)).data_stage_bytes, 0);
+  // An archive and what is unpacked from it take room too.
+  const ScratchFolder folder;
+  write_text_atomically(folder / "terrace.tar.gz", std::string(1000, 'x'));
+  request.archive = (folder / "terrace.tar.gz").string();
+  EXPECT_EQ(make_job(request).data_stage_bytes, job.data_stage_bytes - 5000);
+}
+
+TEST(Job, SaysWhereItsNumbersAreThoseOfADeviceThatIsNotUsed) {
+  const std::string way_out = "measure a node in a short job, terrace calibrate --device cpu --output FILE";
+  const auto summary = [&](const std::string& machine, std::optional<std::string> kernels_for,
+                           const std::string& device) {
+    std::vector<std::string> settings = layout;
+    settings.push_back("train.device=" + device);
+    JobRequest request = request_for(machine, settings);
+    request.kernels_for = std::move(kernels_for);
+    return summary_of(make_job(request));
+  };
+  EXPECT_THAT(summary("frontier", std::nullopt, "auto"), testing::Not(testing::HasSubstr(way_out)));
+  EXPECT_THAT(summary("frontier", "AMD", "auto"), testing::Not(testing::HasSubstr(way_out)));
+  EXPECT_THAT(summary("dgx-h100", "NVIDIA", "auto"), testing::Not(testing::HasSubstr(way_out)));
+  EXPECT_THAT(summary("dgx-h100", "NVIDIA", "cpu"), testing::HasSubstr("train.device = \"cpu\", so the run computes on "
+                                                                       "cores"));
+  for (const char* kernels_for : {"", "NVIDIA"}) {
+    const std::string text = summary("frontier", kernels_for, "auto");
+    EXPECT_THAT(text,
+                testing::HasSubstr("this program has no kernels for one die (GCD) of an AMD Instinct MI250X, so"));
+    EXPECT_THAT(text, testing::HasSubstr(way_out));
+  }
+  EXPECT_THAT(summary("dgx-h100", "", "cuda"), testing::HasSubstr("the job will refuse train.device = \"cuda\""));
+  // A machine of cores is what it is predicted to be.
+  JobRequest request = request_for("dgx-h100");
+  request.machine.device.launch_seconds = 0;
+  request.kernels_for = "";
+  EXPECT_THAT(summary_of(make_job(request)), testing::Not(testing::HasSubstr(way_out)));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ const std::string all_keys = R"(partition = "gpu"
 account = "abc123"
 needs_account = true
 longest_time = "1d12h"
+longest_times = [{nodes = 91, time = "2h"}, {partition = "long", nodes = 64, time = "1d"}]
 cores_per_rank = 7
 mpi = ""
 sbatch_options = ["--constraint=nvme", "--core-spec=8"]
@@ -33,6 +34,7 @@ TEST(MachineLaunch, ReadsEveryKeyAndWritesItBack) {
                         .account = "abc123",
                         .needs_account = true,
                         .longest_seconds = 129'600,
+                        .longest_times = {{"", 91, 7200}, {"long", 64, 86'400}},
                         .cores_per_rank = 7,
                         .mpi = "",
                         .sbatch_options = {"--constraint=nvme", "--core-spec=8"},
@@ -97,6 +99,12 @@ const std::vector<WrongLaunch> wrong_launches = {
      "13: launch.node_disk = \"bb\" must be a folder that begins with /, without blanks, as in \"/mnt/bb/$USER\""},
     {"node_disk = \"/mnt/bb\"\n",
      "13: launch.node_disk = \"/mnt/bb\" needs node_disk_size, what a job may fill there, such as \"1 TB\""},
+    {"longest_times = [{nodes = 64}]\n",
+     "18: launch.longest_times[1].time is missing; add to [[launch.longest_times]] a line such as time = \"2h\""},
+    {"longest_times = [{nodes = 64, time = \"2h\"}, {nodes = 64, time = \"3h\"}]\n",
+     "17: launch.longest_times has two times for jobs of at most 64 nodes; leave one of them out"},
+    {"longest_times = \"2h\"\n",
+     "17: launch.longest_times = \"2h\" must be a list of tables, each written [[launch.longest_times]]"},
     {"cores_per_rank = -1\n",
      "18: launch.cores_per_rank = -1 must be a whole number from 0 to 1,024; the nearest is 0"},
 };
