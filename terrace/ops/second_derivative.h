@@ -1,6 +1,6 @@
 // Refuses derivatives of derivatives of the operations that do not have them: their backward adds to buffers of
-// gradients and keeps no graph, so terms would be lost. The layer of linear.h, softplus and the functions of
-// segments.h and messages.h have them.
+// gradients and keeps no graph, so terms would be lost. The layer of linear.h, silu, softplus and the functions
+// of segments.h and messages.h have them.
 #pragma once
 
 namespace terrace::ops {

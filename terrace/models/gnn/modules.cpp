@@ -5,7 +5,6 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/silu.h>
 #include <ATen/ops/where.h>
 #include <fmt/format.h>
 
@@ -16,6 +15,7 @@
 #include "terrace/ops/batch_norm.h"
 #include "terrace/ops/linear.h"
 #include "terrace/ops/product.h"
+#include "terrace/ops/silu.h"
 #include "terrace/ops/softplus.h"
 #include "terrace/ops/trained_value.h"
 
@@ -45,7 +45,7 @@ at::Tensor activated(const at::Tensor& x, Activation activation) {
     case Activation::relu:
       return x.relu();
     case Activation::silu:
-      return at::silu(x);
+      return ops::silu(x);
     case Activation::tanh:
       return x.tanh();
     case Activation::gelu:

@@ -1,6 +1,7 @@
 // Compares the memory that a plan reserves for the activations of graph networks with what a forward keeps, and looks
 // at the refusal of micro-batches that do not fit.
 #include <c10/util/ThreadLocalDebugInfo.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -36,26 +37,32 @@ class GnnMemory : public RunsOfFamily {
   plan::MemoryNeed need(const Keys& keys) const { return plan::least_memory(config(keys), 1, 1, 1); }
 };
 
-// Of the layers a plan counts all that they keep, and up to three times as much. With derivatives a forward keeps the
-// tensors of heads and those of the derivative too, of which a plan counts at least half.
+// Of the layers a plan counts all that they keep, and less than 1.8 times as much. Tensors are rounded up to whole lines
+// of memory, and once a training has run in this process to whole blocks of its pool, by up to a third; of networks of
+// few columns heads, which a plan leaves out, are as large as layers.
 TEST_F(GnnMemory, PlansReserveWhatForwardsKeepWithinAFactor) {
-  for (const SmallGnn& small : small_gnns()) {
-    SCOPED_TRACE(small.name);
-    const auto model = drawn(small.config, at::kFloat);
-    const Batch batch = some_graphs(small.config, some_structures(1), 1);
-    const Pass pass = training_pass(small.config);
-    int64_t planned = 0;
-    for (const schedule::UnitRow& row :
-         unit_table(small.config, {.samples = batch.samples.size(0), .sizes = batch.sizes})) {
-      planned += row.kept_bytes[static_cast<size_t>(config::Recompute::none)];
+  for (SmallGnn small : small_gnns()) {
+    for (const int64_t times : {1, 16}) {
+      SCOPED_TRACE(fmt::format("{}, width times {}", small.name, times));
+      small.config.width *= times;
+      small.config.filters *= times;
+      const auto model = drawn(small.config, at::kFloat);
+      const Batch batch = some_graphs(small.config, some_structures(1), 1);
+      const Pass pass = training_pass(small.config);
+      int64_t planned = 0;
+      for (const schedule::UnitRow& row :
+           unit_table(small.config, {.samples = batch.samples.size(0), .sizes = batch.sizes})) {
+        planned += row.kept_bytes[static_cast<size_t>(config::Recompute::none)];
+      }
+      const auto meter = std::make_shared<memory::Meter>();
+      const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, meter);
+      const bool derived = small.config.has_derivatives();
+      const Tensors kept =
+          derived ? model->loss(0, {}, batch, pass) : model->forward(0, model->num_units() - 1, {}, batch, pass);
+      const double ratio = static_cast<double>(planned) / static_cast<double>(meter->now);
+      EXPECT_GT(ratio, times == 1 ? 0.6 : 0.75);
+      EXPECT_LT(ratio, times == 1 ? 2.5 : 1.8);
     }
-    const auto meter = std::make_shared<memory::Meter>();
-    const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, meter);
-    const bool derived = small.config.has_derivatives();
-    const Tensors kept =
-        derived ? model->loss(0, {}, batch, pass) : model->forward(0, model->num_units() - 1, {}, batch, pass);
-    EXPECT_LE(meter->now, (derived ? 2 : 1) * planned);
-    EXPECT_LE(planned, 3 * meter->now);
   }
 }
 

@@ -104,8 +104,8 @@ void count_pna(UnitCounter& unit, const ModelConfig& config, const std::string& 
   count_edge_linear(unit, name + ".messages", width, config.edge_columns(), width);
   unit.segment_sum(Rows::edges, 4 * width);  // mean, least, largest, and of squares
   unit.gather(Rows::edges, width);
-  unit.elements("deviation", Rows::edges, width, 3, 2, 3);
-  unit.elements("aggregations", Rows::atoms, 16 * width, 2, 2, 2);
+  unit.elements("deviation", Rows::edges, width, 3, 2, 1);
+  unit.elements("aggregations", Rows::atoms, 4 * width, 8, 8, 2);
   unit.linear(name + ".output", Rows::atoms, 17 * width, width);
 }
 
@@ -141,7 +141,7 @@ void count_cgcnn(UnitCounter& unit, const ModelConfig& config, const std::string
     count_edge_linear(unit, name + part, config.width, config.edge_columns(), config.width);
     count_activation(unit, Rows::edges, config.width);
   }
-  unit.elements("product", Rows::edges, config.width, 2, 1, 2);
+  unit.elements("product", Rows::edges, config.width, 2, 1, 1);  // the gate is what its activation keeps
   unit.segment_sum(Rows::edges, config.width);
   unit.elements("sum", Rows::atoms, config.width, 2, 1, 0);
 }

@@ -65,13 +65,15 @@ void UnitCounter::buffer(const std::string& name, std::vector<int64_t> shape) {
   row_.buffers.push_back({name, std::move(shape)});
 }
 
-// What is differentiated twice keeps its input and, for the derivative of its derivative, the gradient of its output.
-void UnitCounter::keep(Rows rows, int64_t columns) {
-  const int64_t bytes = count(rows) * columns * options_.element_bytes * (differentiated_ ? 2 : 1);
+void UnitCounter::keep_once(Rows rows, int64_t columns) {
+  const int64_t bytes = count(rows) * columns * options_.element_bytes;
   for (const config::Recompute mode : {config::Recompute::none, config::Recompute::selective}) {
     row_.kept_bytes[static_cast<size_t>(mode)] += bytes;
   }
 }
+
+// What is differentiated twice keeps as much for the derivative of its derivative: gradients of what it gave.
+void UnitCounter::keep(Rows rows, int64_t columns) { keep_once(rows, (differentiated_ ? 2 : 1) * columns); }
 
 void UnitCounter::pass(std::string_view name, double bytes, int64_t kernels) {
   row_.operations.forward.push_back(schedule::memory_pass(name, (differentiated_ ? 2 : 1) * bytes, kernels));
@@ -121,7 +123,7 @@ void UnitCounter::product(Rows rows, int64_t inputs, int64_t outputs, bool bias,
   }
   row_.counted_flops = row_.forward_flops + row_.input_gradient_flops + row_.weight_gradient_flops;
   if (bias) operations.weight_gradient.push_back(bias_gradient_sums(layer, layer.rows));
-  keep(rows, inputs);
+  keep_once(rows, inputs + (twice ? outputs : 0));  // x, and the gradient of y
 }
 
 void UnitCounter::elements(std::string_view name, Rows rows, int64_t columns, int64_t read, int64_t written,
@@ -143,7 +145,7 @@ void UnitCounter::segment_sum(Rows rows, int64_t columns) {
 // Both rows of each edge are read where they lie; backward makes the gradients of factors.
 void UnitCounter::message_sum(int64_t columns, int64_t factors) {
   pass("message sum", static_cast<double>(count(Rows::edges) * columns * options_.element_bytes));
-  keep(Rows::factors, factors);
+  keep_once(Rows::factors, factors);
   keep(Rows::atoms, columns);
 }
 

@@ -61,6 +61,7 @@ class UnitCounter {
   // (ops/messages.h).
   void message_sum(int64_t columns, int64_t factors);
   // What is kept for the backward beside what the functions above keep.
+  void keep_once(Rows rows, int64_t columns);
   void keep(Rows rows, int64_t columns);
   // Tensors that pass to the next unit.
   void output(Rows rows, int64_t columns, int64_t element_bytes = 4);
