@@ -5,8 +5,8 @@ steps wait for their batches.
     .deps/python/bin/python bench/gnn/costs.py [--workloads NAME,..] [--molecules FILE.xyz]
 
 Of each network of graph_workloads.py: steps of four molecules on one thread, of which every other one is fitted and the rest
-judged (step_costs.cpp), steps of 32 on two ranks (waiting.cpp), and steps of 32 on two threads (loading.cpp). For a machine on
-which nothing else runs.
+judged (step_costs.cpp), steps of 32 on two ranks (waiting.cpp), and steps of 32 on one thread, which leaves a core for making the next
+batches (loading.cpp). For a machine on which nothing else runs.
 """
 import argparse
 import os
@@ -33,7 +33,7 @@ def main():
             print(f"{workload}:", flush=True)
             for command in ([programs / "bench_gnn_step_costs", config, "train.global_batch=4", "train.threads=1"],
                             [programs / "bench_gnn_waiting", config, "2"],
-                            [programs / "bench_gnn_loading", config, "train.threads=2"]):  # fmt: skip
+                            [programs / "bench_gnn_loading", config, "train.threads=1"]):  # fmt: skip
                 done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, text=True, check=True)
                 print("".join(f"  {line}\n" for line in done.stdout.splitlines()), end="", flush=True)
 
