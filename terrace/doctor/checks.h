@@ -58,6 +58,8 @@ struct Diagnosis {
 // Makes every check that applies to the job, those of speed only if a rank has measured its own.
 Diagnosis diagnose(const Job& job);
 
+// {"check", "severity", "found", "why", "fix"}.
+Json json_of(const Finding& finding);
 // {"findings": [{"check", "severity", "found", "why", "fix"}], "checks": [..], "not_applicable": [{"check", "reason"}],
 // "ranks", "nodes", "nodes_read"}.
 Json json_of(const Diagnosis& diagnosis);

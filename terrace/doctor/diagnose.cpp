@@ -71,15 +71,17 @@ Diagnosis diagnose(const Job& job) {
   return diagnosis;
 }
 
+Json json_of(const Finding& finding) {
+  return {{"check", finding.check},
+          {"severity", name_of(finding.severity)},
+          {"found", finding.found},
+          {"why", finding.why},
+          {"fix", finding.fix}};
+}
+
 Json json_of(const Diagnosis& diagnosis) {
   Json findings = Json::array(), left_out = Json::array();
-  for (const Finding& finding : diagnosis.findings) {
-    findings.push_back({{"check", finding.check},
-                        {"severity", name_of(finding.severity)},
-                        {"found", finding.found},
-                        {"why", finding.why},
-                        {"fix", finding.fix}});
-  }
+  for (const Finding& finding : diagnosis.findings) findings.push_back(json_of(finding));
   for (const auto& [check, reason] : diagnosis.not_applicable) {
     left_out.push_back({{"check", check}, {"reason", reason}});
   }

@@ -36,19 +36,10 @@ std::array<char, digits> checksum_of(const std::map<std::string, std::string>& f
   return sum;
 }
 
-std::string text_of(const Finding& finding) {
-  return Json{{"check", finding.check},
-              {"is_error", finding.severity == Severity::error},
-              {"found", finding.found},
-              {"why", finding.why},
-              {"fix", finding.fix}}
-      .dump();
-}
-
 Finding finding_of(const std::string& text) {
   const Json json = Json::parse(text);
   return {.check = json.at("check"),
-          .severity = json.at("is_error") ? Severity::error : Severity::warning,
+          .severity = json.at("severity") == "error" ? Severity::error : Severity::warning,
           .found = json.at("found"),
           .why = json.at("why"),
           .fix = json.at("fix")};
@@ -114,13 +105,13 @@ Diagnosis diagnose_by_node(comm::World& world, int64_t ranks_per_node, Readings 
   const int64_t first = world.rank() - world.rank() % ranks_per_node;
   for (int64_t rank = first; rank < first + ranks_per_node; ++rank) node.ranks.push_back(rank);
   const std::vector<Finding> of_node = diagnose_together(*world.connect(node), own).findings;
-  const bool speaks = world.rank() == first;
-  Word word{.files = checksum_of(own.files)};
-  const auto number_of = [](const std::string& check) {
-    return static_cast<size_t>(std::ranges::find(checks(), check, &Check::name) - checks().begin());
+  // Other ranks of the node have findings without text.
+  const auto own_finding = [&](size_t number) {
+    return std::ranges::find(of_node, checks()[number].name, &Finding::check);
   };
-  for (const Finding& finding : of_node) {
-    if (speaks) word.found |= uint64_t{1} << number_of(finding.check);
+  Word word{.files = checksum_of(own.files)};
+  for (size_t number = 0; number < checks().size(); ++number) {
+    if (own_finding(number) != of_node.end()) word.found |= uint64_t{1} << number;
   }
   std::vector<Word> words(static_cast<size_t>(world.size()));
   all->all_gather(&word, words.data(), sizeof word, comm::Type::uint8, {.what = "what nodes have"}).wait();
@@ -131,11 +122,7 @@ Diagnosis diagnose_by_node(comm::World& world, int64_t ranks_per_node, Readings 
     if (from == words.end()) continue;
     std::string text;
     const int64_t rank = from - words.begin();
-    if (rank == world.rank()) {
-      const auto found =
-          std::ranges::find_if(of_node, [&](const Finding& one) { return number_of(one.check) == number; });
-      text = text_of(*found);
-    }
+    if (rank == world.rank()) text = json_of(*own_finding(number)).dump();
     Finding finding = finding_of(broadcast(*all, text, rank));
     if (const auto more = static_cast<size_t>(std::ranges::count_if(words, has) - 1); more > 0) {
       finding.found += fmt::format("; and {} more", counted(more, "node"));

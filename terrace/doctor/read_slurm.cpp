@@ -40,13 +40,14 @@ std::optional<std::time_t> end_of(const NodeView& view, const std::string& job) 
 
 }  // namespace
 
-// srun takes the variable SLURM_NETWORK as its options, and Slurm does not set it from those of sbatch.
+// The first rank alone asks for what no variable says. srun takes the variable SLURM_NETWORK as its options, and Slurm
+// does not set it from those of sbatch.
 void read_slurm(const NodeView& view, const ReadOptions& options, Readings& readings) {
   const std::string id = view.variable("SLURM_JOB_ID").value_or("");
   const std::optional<std::string> network = view.variable("SLURM_NETWORK");
   const bool knows_all = network && view.variable("SLURM_JOB_END_TIME");
   std::string job;
-  if (!id.empty() && !knows_all && options.asks_slurm && options.rank == 0 && view.slurm_job) job = view.slurm_job(id);
+  if (!id.empty() && !knows_all && options.rank == 0 && view.slurm_job) job = view.slurm_job(id);
   if (const auto options_of_job = network ? network : field_of(job, "Network")) {
     readings.knows_network = true;
     readings.network = *options_of_job;

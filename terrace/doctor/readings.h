@@ -82,7 +82,6 @@ struct ReadOptions {
   int64_t rank = 0;
   std::filesystem::path run_folder = {};  // "": none
   bool uses_gpus = true;                  // otherwise the GPUs of the node are left out
-  bool asks_slurm = true;                 // for what no variable says, on the first rank alone
   bool whole_files = true;                // checksums are of whole files; otherwise of their first and last MiB
 };
 

@@ -87,12 +87,12 @@ void GraphPredictor::predict_batch(std::span<const data::Structure> structures, 
     append(outputs.at(output.name), result.values[output.name]);
     if (output.has_variance) append(outputs.at(output.name + "_std"), result.deviations[output.name]);
   }
-  for (const data::GraphLabel& label : request_.labels) {
-    const data::LabelStatistics& statistics = statistics_.labels.at(label.name);
-    std::vector<double>& all = result.unlearned[label.name];
-    for (const data::Structure& structure : structures) {
-      const std::vector<double> own = statistics.unlearned(dataset, label.level, label.width, structure.species,
-                                                           statistics_.unknown_elements(structure.species));
+  for (const data::Structure& structure : structures) {
+    const std::vector<uint8_t> unknown = statistics_.unknown_elements(structure.species);
+    for (const data::GraphLabel& label : request_.labels) {
+      const std::vector<double> own =
+          statistics_.labels.at(label.name).unlearned(dataset, label.level, label.width, structure.species, unknown);
+      std::vector<double>& all = result.unlearned[label.name];
       all.insert(all.end(), own.begin(), own.end());
     }
   }

@@ -60,7 +60,7 @@ TEST_F(GnnMemory, PlansReserveWhatForwardsKeepWithinAFactor) {
       const Tensors kept =
           derived ? model->loss(0, {}, batch, pass) : model->forward(0, model->num_units() - 1, {}, batch, pass);
       const double ratio = static_cast<double>(planned) / static_cast<double>(meter->now);
-      EXPECT_GT(ratio, times == 1 ? 0.6 : 0.75);
+      EXPECT_GE(ratio, times > 1 ? 0.65 : derived ? 0.5 : 1.0);
       EXPECT_LT(ratio, times == 1 ? 2.5 : 1.8);
     }
   }
