@@ -37,6 +37,7 @@ radius = {RADIUS}
 {f"radial = {self.radial}" if self.radial else ""}
 {f"max_neighbours = {self.cap}" if self.cap else ""}
 {"cap_with_forces = true" if self.cap and self.forces else ""}
+{'cutoff = "none"' if self.forces and self.conv == "egnn" else ""}
 
 [[model.outputs]]
 name = "energy"

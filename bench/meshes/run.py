@@ -6,7 +6,8 @@
 Makes an environment of its own for scikit-fem (.deps/meshes) and 2,000 meshes with the solution of the steady heat equation at their
 nodes (make_meshes.py), parts them 80/10/10, and trains meshes.toml with the settings at the end, with model.pool_every as WAYS says.
 The table has the mean absolute errors at the nodes of the test part, beside those of the solution with the one diffusivity that is nearest to the
-true one, mesh by mesh. Exits with 1 where the best of them is not below BAR of it. What is finished is not repeated.
+true one, mesh by mesh, and the same for 200 meshes of another seed, which played no part when the settings were chosen. Exits with 1 where the best
+of either is not below BAR of it. What is finished is not repeated.
 """
 import argparse
 import json
@@ -34,8 +35,8 @@ def run(command, threads=1, **options):
     return subprocess.run(list(map(str, command)), cwd=ROOT, env=environment, check=True, text=True, **options).stdout
 
 
-def make_data(folder):
-    files, prepared, environment = folder / "mesh_files", folder / "meshes", ROOT / ".deps/meshes"
+def make_data(folder, name, count, seed, split):
+    files, prepared, environment = folder / f"{name}_files", folder / name, ROOT / ".deps/meshes"
     if not prepared.with_suffix(".json").exists():
         python = environment / "bin/python"
         if not (environment / "complete").exists():
@@ -43,9 +44,9 @@ def make_data(folder):
             run([sys.executable, "-m", "venv", "--clear", environment])
             run([python, "-m", "pip", "install", "--quiet", "-r", HERE / "requirements.txt"])
             (environment / "complete").touch()
-        run([python, HERE / "make_meshes.py", files], stdout=sys.stderr)
+        run([python, HERE / "make_meshes.py", files, "--count", count, "--seed", seed], stdout=sys.stderr)
         run([TERRACE, "data", "prepare", files, "--kind", "graphs", "--output", prepared, "--least-distance", 0,
-             "--split", "0.8,0.1,0.1", "--labels", "temperature,constant"], stdout=sys.stderr)  # fmt: skip
+             "--split", split, "--labels", "temperature,constant"], stdout=sys.stderr)  # fmt: skip
     return prepared
 
 
@@ -65,9 +66,10 @@ def main():
     options = parser.parse_args()
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    prepared = make_data(folder)
-    base = error_of_constant(prepared)
-    rows, ratios = [["one diffusivity", f"{base:.4f}", "1.00"]], []
+    prepared = make_data(folder, "meshes", 2000, 1, "0.8,0.1,0.1")
+    judged_on = [prepared, make_data(folder, "fresh_meshes", 250, 2, "0.1,0.1,0.8")]
+    bases = [error_of_constant(data) for data in judged_on]
+    rows, ratios = [["one diffusivity", *(text for base in bases for text in (f"{base:.4f}", "1.00"))]], []
     for name, pool_every in WAYS.items():
         checkpoints = folder / f"meshes_{pool_every}"
         settings = [f'data.train=["{prepared}"]', f"checkpoint.folder={checkpoints}", f"model.pool_every={pool_every}",
@@ -75,11 +77,14 @@ def main():
         resume = ["--resume", "auto"] if checkpoints.exists() else []
         run([TERRACE, "train", CONFIG, *resume, *(word for setting in settings for word in ("--set", setting))],
             options.threads, stdout=sys.stderr)  # fmt: skip
-        judged = json.loads(run([TERRACE, "predict", checkpoints, "--data", prepared, "--json"], stdout=subprocess.PIPE))
-        error = judged["outputs"]["temperature"]["mae"]
-        ratios.append(error / base)
-        rows.append([name, f"{error:.4f}", f"{ratios[-1]:.2f}"])
-    text = table(["network", "error at the nodes", "of that with one diffusivity"], rows)
+        rows.append([name])
+        ratios.append(0)
+        for data, base in zip(judged_on, bases):
+            judged = json.loads(run([TERRACE, "predict", checkpoints, "--data", data, "--json"], stdout=subprocess.PIPE))
+            error = judged["outputs"]["temperature"]["mae"]
+            ratios[-1] = max(ratios[-1], error / base)
+            rows[-1] += [f"{error:.4f}", f"{error / base:.2f}"]
+    text = table(["network", "error at the nodes", "of that with one diffusivity", "of fresh meshes", "of that with one diffusivity"], rows)
     print(text)
     if options.output:
         options.output.write_text(text)

@@ -155,6 +155,29 @@ TEST(GnnRules, RefuseWhatDerivativesCannotHave) {
   EXPECT_THAT(refusal_of_keys({"model.conv=gin"}), HasSubstr("does not see where atoms are"));
 }
 
+TEST(GnnRules, KeepEnergiesSmoothAtTheRadius) {
+  using models::gnn::Cutoff;
+  const auto cutoff_of = [](const std::vector<std::string>& keys, const std::string& outputs) {
+    return models::gnn::model_of(materials(outputs, keys)).cutoff;
+  };
+  const std::string dense = "[[model.outputs]]\nname = \"energy\"\n";
+  for (const char* conv : {"egnn", "gatv2", "cgcnn"}) {
+    const std::string key = std::string("model.conv=") + conv;
+    EXPECT_EQ(cutoff_of({key}, potential_tables), Cutoff::cosine);
+    EXPECT_EQ(cutoff_of({key, "model.edges=given"}, potential_tables), Cutoff::none);
+    EXPECT_EQ(cutoff_of({key, "model.cutoff=none"}, potential_tables), Cutoff::none);
+    EXPECT_EQ(cutoff_of({key}, dense), Cutoff::none);
+    EXPECT_EQ(cutoff_of({key, "model.cutoff=cosine"}, dense), Cutoff::cosine);
+  }
+  EXPECT_EQ(cutoff_of({"model.conv=schnet"}, dense), Cutoff::cosine);
+  EXPECT_EQ(cutoff_of({"model.conv=pna"}, dense), Cutoff::none);
+  EXPECT_THAT(refusal_of_keys({"model.cutoff=none"}), HasSubstr("whose layers have one; use \"cosine\" or \"auto\""));
+  EXPECT_THAT(refusal_of_keys({"model.conv=pna"}), HasSubstr("energies jump where an atom crosses the radius"));
+  EXPECT_EQ(refusal_of_keys({"model.conv=pna", "model.cutoff=none"}), "");
+  EXPECT_EQ(refusal_of_keys({"model.conv=pna", "model.edges=given"}), "");
+  EXPECT_THAT(refusal_of_keys({"model.conv=pna", "model.cutoff=cosine"}), HasSubstr("scaled by the number of edges"));
+}
+
 TEST(GnnRules, RefuseLayersThatAreNotBuilt) {
   for (const char* conv : {"dimenet", "mace", "gat", "sage", "mfc", "pnaplus", "pnaeq", "allscaip", "uma"}) {
     EXPECT_THAT(refusal_of_keys({std::string("model.conv=") + conv}),

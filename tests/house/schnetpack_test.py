@@ -117,7 +117,7 @@ def values_of_cases(conv, weights, batch):
     output = {"level": "graph", "columns": 1, "head": "atomwise", "per_atom": True, "uncertain": False, "derivative_of": ""}
     options = {"conv": conv, "reading": "paper", "activation": "shifted_softplus" if conv == "schnet" else "silu", "pooling": "mean",
                "norm": "none", "layers": LAYERS, "pool_every": 0, "radius": RADIUS, "radial": RADIAL, "heads": 1, "branches": 0,
-               "outputs": [output | {"name": "energy"}, output | {"name": "forces", "derivative_of": "energy", "derivative": "forces"}]}
+               "cutoff": "cosine", "outputs": [output | {"name": "energy"}, output | {"name": "forces", "derivative_of": "energy", "derivative": "forces"}]}
     found = gnn_cases.values(inputs, gnn_cases.Graph(inputs, options), options)
     return found["energy"][0].squeeze(1), found["forces"][0]
 

@@ -12,7 +12,7 @@ States CgcnnLayer::forward(const States& states, const Graphs& graphs, const Pas
   const at::Tensor& features = graphs.geometry.features;
   const at::Tensor gate = gate_.forward(states.scalars, features, graphs, pass).sigmoid();
   const at::Tensor core = ops::softplus(core_.forward(states.scalars, features, graphs, pass));
-  return {.scalars = states.scalars.add(ops::segment_sum(gate.mul(core), graphs.receivers))};
+  return {.scalars = states.scalars.add(ops::segment_sum(graphs.cut_off(gate).mul(core), graphs.receivers))};
 }
 
 }  // namespace terrace::models::gnn

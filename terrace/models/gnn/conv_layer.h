@@ -1,5 +1,7 @@
 // The layers of graph networks. An edge brings a message from its sender j to its receiver i; e are the features of the
-// edge, r its vector from i to j, d its length. Sums and means are over the edges that an atom receives.
+// edge, r its vector from i to j, d its length. Sums and means are over the edges that an atom receives. With a cutoff
+// what is summed of an edge is multiplied by it: messages of EGNN and CGCNN, shares of GATv2, moves and means (see
+// Graphs::mean).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -33,7 +33,7 @@ at::Tensor EgnnLayer::moved(const at::Tensor& vectors, const at::Tensor& lengths
   const at::Tensor moves = reading_ == Reading::paper
                                ? vectors.mul(sizes).neg()
                                : vectors.div(lengths.add(1.0)).mul(sizes.tanh()).clamp(-most_move, most_move);
-  const at::Tensor mean = segment_mean(moves, graphs.receivers);  // [N, 3]
+  const at::Tensor mean = graphs.mean(moves);  // [N, 3]
   return vectors.add(ops::gather(mean, graphs.senders)).sub(ops::gather(mean, graphs.receivers));
 }
 
@@ -46,7 +46,8 @@ States EgnnLayer::forward(const States& states, const Graphs& graphs, const Pass
   if (graphs.geometry.features.defined()) features = at::cat({features, graphs.geometry.features}, 1);
   const at::Tensor hidden = activated(edges_.forward(x, features, graphs, pass), activation_);  // [E, F]
   const at::Tensor messages = activated(message_.forward(hidden, pass), activation_);           // [E, F]
-  const at::Tensor sums = sums_.forward(ops::segment_sum(messages, graphs.receivers), pass);    // [N, F]
+  const at::Tensor received = ops::segment_sum(graphs.cut_off(messages), graphs.receivers);     // [N, F]
+  const at::Tensor sums = sums_.forward(received, pass);
   const at::Tensor next = output_.forward(activated(states_.forward(x, pass).add(sums), activation_), pass);
   States result{.scalars = reading_ == Reading::paper ? x.add(next) : next};
   if (move_ != nullptr) result.moved = moved(vectors, lengths, messages, graphs, pass);

@@ -11,6 +11,7 @@ namespace terrace::models::gnn {
 namespace {
 
 constexpr double paper_slope = 0.2, hydragnn_slope = 0.05;  // below 0
+constexpr double least_cutoff = 1e-12;                      // whose logarithm is taken
 
 }  // namespace
 
@@ -43,9 +44,13 @@ States Gatv2Layer::forward(const States& states, const Graphs& graphs, const Pas
   if (features_ != nullptr) {
     const at::Tensor features = features_->forward(graphs.geometry.features, pass);
     of_edges = of_edges.add(features);
-    of_atoms = of_atoms.add(segment_mean(features, graphs.receivers));
+    of_atoms = of_atoms.add(graphs.mean(features));
   }
-  const at::Tensor edge_scores = scores(of_edges, pass), own_scores = scores(of_atoms, pass);  // [E or N, heads]
+  at::Tensor edge_scores = scores(of_edges, pass);       // [E, heads]
+  const at::Tensor own_scores = scores(of_atoms, pass);  // [N, heads]
+  // A factor of a share is a summand of its score, which keeps the largest exponential at 1.
+  const at::Tensor& cutoff = graphs.geometry.cutoff;
+  if (cutoff.defined()) edge_scores = edge_scores.add(cutoff.clamp_min(least_cutoff).log());
   // Any number that is subtracted from all scores of an atom leaves the shares as they are.
   const at::Tensor known = own_scores.detach();
   const at::Tensor largest = at::maximum(

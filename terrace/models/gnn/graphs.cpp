@@ -66,6 +66,13 @@ at::Tensor segment_mean(const at::Tensor& x, const ops::Segments& segments) {
 at::Tensor Graphs::degrees(const at::TensorOptions& options) const { return segment_counts(receivers, options); }
 at::Tensor Graphs::atom_counts(const at::TensorOptions& options) const { return segment_counts(of_atoms, options); }
 
+at::Tensor Graphs::cut_off(const at::Tensor& x) const { return geometry.cutoff.defined() ? x.mul(geometry.cutoff) : x; }
+
+at::Tensor Graphs::mean(const at::Tensor& x) const {
+  if (!geometry.cutoff.defined()) return segment_mean(x, receivers);
+  return ops::segment_sum(cut_off(x), receivers).div(ops::segment_sum(geometry.cutoff, receivers).add(1.0));
+}
+
 // The edges of an atom lie together, and so do those of a graph and its pairs, of which each has two.
 ops::Segments Graphs::pairs_of_graphs() const {
   const at::Tensor first = receivers.first.index_select(0, of_atoms.first);
@@ -105,9 +112,7 @@ Graphs graphs_of(const ModelConfig& config, const Batch& batch, const at::Tensor
     const auto& functions = config.conv == Conv::painn ? sines : gaussians;
     edges.radial = functions(edges.lengths, config.radial, config.radius_of(level));
   }
-  if (config.conv == Conv::schnet || config.conv == Conv::painn) {
-    edges.cutoff = cosine_cutoff(edges.lengths, config.radius_of(level));
-  }
+  if (config.cutoff == Cutoff::cosine) edges.cutoff = cosine_cutoff(edges.lengths, config.radius_of(level));
   if (config.conv == Conv::painn) edges.cut = at::cat({edges.radial.mul(edges.cutoff), edges.cutoff}, 1);
   if (!config.reads_edge_features()) return graphs;
   std::vector<at::Tensor> parts;

@@ -18,7 +18,7 @@ struct EdgeGeometry {
   at::Tensor vectors = {};   // [E, 3] from the receiver to the sender
   at::Tensor lengths = {};   // [E, 1]
   at::Tensor radial = {};    // [E, radial]; undefined where the layers have no radial functions
-  at::Tensor cutoff = {};    // [E, 1]: falls from 1 to 0 at the radius; undefined where the layers have none
+  at::Tensor cutoff = {};    // [E, 1]: falls from 1 to 0 at the radius; undefined with Cutoff::none
   at::Tensor cut = {};       // [E, radial + 1] of painn: radial functions times the cutoff, and the cutoff
   at::Tensor features = {};  // [E, ModelConfig::edge_columns()], radial functions and edge_features; undefined: none
 };
@@ -34,7 +34,12 @@ struct Graphs {
 
   at::Tensor degrees(const at::TensorOptions& options) const;      // [N, 1]: edges that each atom receives
   at::Tensor atom_counts(const at::TensorOptions& options) const;  // [B, 1]
-  ops::Segments pairs_of_graphs() const;                           // of pairs: graphs
+  // Of what edges bring to atoms, x [E, K]: times the cutoff, if there is one.
+  at::Tensor cut_off(const at::Tensor& x) const;
+  // The mean over the edges that each atom receives. With a cutoff c it is the sum of c x over 1 + the sum of c, so
+  // that it does not jump where an edge appears with c = 0, not even the only one of an atom.
+  at::Tensor mean(const at::Tensor& x) const;
+  ops::Segments pairs_of_graphs() const;  // of pairs: graphs
 };
 
 // Those of the edges of a level, or of the first edges of pairs where the model computes pairs: [E, 3] in double

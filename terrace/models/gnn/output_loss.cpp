@@ -5,6 +5,8 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <vector>
+
 namespace terrace::models::gnn {
 namespace {
 
@@ -22,6 +24,15 @@ at::Tensor loss_of_values(const OutputConfig& output, const at::Tensor& error, c
   return at::huber_loss(error, at::zeros_like(error, error.options().requires_grad(false)), at::Reduction::None, 1.0);
 }
 
+// The sum of all numbers of x [R, C], the same for any number of threads, among which torch shares out a sum of more
+// than 32,768 numbers to one.
+at::Tensor sum_of_all(const at::Tensor& x) {
+  constexpr int64_t most_rows = 16'384;
+  std::vector<at::Tensor> sums;
+  for (const at::Tensor& rows : x.sum(1).split(most_rows)) sums.push_back(rows.sum());
+  return sums.size() == 1 ? sums.front() : at::stack(sums).sum();
+}
+
 }  // namespace
 
 OutputTerms output_terms(const OutputConfig& output, const Value& value, const Batch& batch, const Graphs& graphs) {
@@ -36,8 +47,8 @@ OutputTerms output_terms(const OutputConfig& output, const Value& value, const B
   at::Tensor labelled = batch["labelled." + output.name].to(options).unsqueeze(1);
   if (output.of_atoms()) labelled = labelled.index_select(0, graphs.of_atoms.rows);
   const at::Tensor in_units = error.detach().mul(batch["scales." + output.name].to(options)).mul(labelled);
-  return {.loss = loss_of_values(output, error, variance).mul(labelled).sum(),
-          .figures = at::stack({in_units.abs().sum(), in_units.square().sum()}).to(at::kFloat)};
+  return {.loss = sum_of_all(loss_of_values(output, error, variance).mul(labelled)),
+          .figures = at::stack({sum_of_all(in_units.abs()), sum_of_all(in_units.square())}).to(at::kFloat)};
 }
 
 void add_in_data_units(const OutputConfig& output, const Value& value, const Batch& batch, Outputs& outputs) {

@@ -51,7 +51,9 @@ class Graph:
         self.lengths = self.vectors.norm(dim=1, keepdim=True)
         radius, number = options["radius"] * 2**level, options["radial"]
         self.radius = radius
-        self.cutoff = 0.5 * (torch.cos(self.lengths * math.pi / radius) + 1)
+        self.cutoff = None
+        if options["cutoff"] == "cosine":
+            self.cutoff = 0.5 * (torch.cos(self.lengths * math.pi / radius) + 1)
         if options["conv"] == "painn":
             steps = torch.arange(1, number + 1, dtype=self.vectors.dtype)
             self.radial = torch.sin(self.lengths * steps * (math.pi / radius)) / self.lengths
@@ -71,7 +73,12 @@ class Graph:
         norm = self.norms.setdefault(p.name, torch.nn.BatchNorm1d(x.shape[1], dtype=x.dtype)).train(self.training)
         return functional_call(norm, {"weight": p["weight"], "bias": p["bias"]}, (x,))
 
+    def cut_off(self, x):
+        return x if self.cutoff is None else x * self.cutoff
+
     def mean(self, x):
+        if self.cutoff is not None:
+            return self.sum(x * self.cutoff) / (1 + self.sum(self.cutoff))
         counts = self.sum(torch.ones_like(x[:, :1])).clamp(min=1)
         return self.sum(x) / counts
 
@@ -148,7 +155,7 @@ def egnn(p, x, edges, graph, activation, options):
     both = torch.cat([x[graph.receivers], x[graph.senders], feature], 1)
     messages = activation(p.linear(activation(F.linear(both, weight, bias)), "message"))
     weight = torch.cat([p["states.weight"], p["sums.weight"]], 1)
-    hidden = activation(F.linear(torch.cat([x, graph.sum(messages)], 1), weight, p["states.bias"]))
+    hidden = activation(F.linear(torch.cat([x, graph.sum(graph.cut_off(messages))], 1), weight, p["states.bias"]))
     after = p.linear(hidden, "output")
     if "move.output.weight" in p:
         size = p.linear(activation(p.linear(messages, "move.hidden")), "move.output")
@@ -187,6 +194,8 @@ def gin(p, x, graph, activation):
 
 def gatv2(p, x, graph, options):
     """Its own loops would take the place of edges from an atom's images, so they are given as edges."""
+    if graph.cutoff is not None:
+        return smooth_gatv2(p, x, graph, options)
     heads, width = options["heads"], x.shape[1]
     slope = 0.2 if options["reading"] == "paper" else 0.05
     layer = GATv2Conv(width, width // heads, heads, edge_dim=graph.radial.shape[1], add_self_loops=False,
@@ -200,7 +209,27 @@ def gatv2(p, x, graph, options):
     return call(layer, weights, (x, edge_index, features))
 
 
+def smooth_gatv2(p, x, graph, options):
+    """With shares times the cutoff; an atom's own is not cut off."""
+    heads, slope = options["heads"], 0.2 if options["reading"] == "paper" else 0.05
+    sent, received = p.linear(x, "sender"), p.linear(x, "receiver")
+
+    def share(hidden):
+        return torch.exp((F.leaky_relu(hidden, slope).view(-1, heads, x.shape[1] // heads) * p["attention"]).sum(2))
+
+    of_edges = sent[graph.senders] + received[graph.receivers] + p.linear(graph.radial, "features")
+    shares = share(of_edges) * graph.cutoff
+    own = share(sent + received + p.linear(graph.mean(graph.radial), "features"))
+    values = sent.view(-1, heads, x.shape[1] // heads)
+    sums = graph.sum(shares[:, :, None] * values[graph.senders]) + own[:, :, None] * values
+    return (sums / (graph.sum(shares) + own)[:, :, None]).reshape(x.shape) + p["bias"]
+
+
 def cgcnn(p, x, graph):
+    if graph.cutoff is not None:
+        z = torch.cat([x[graph.receivers], x[graph.senders], graph.radial], 1)
+        gate, core = (F.linear(z, *joined(p, part)) for part in ("gate", "core"))
+        return x + graph.sum(torch.sigmoid(gate) * F.softplus(core) * graph.cutoff)
     layer = CGConv(x.shape[1], dim=graph.radial.shape[1])
     weights = {}
     for ours, theirs in (("gate", "lin_f"), ("core", "lin_s")):

@@ -235,23 +235,46 @@ INSTANTIATE_TEST_SUITE_P(Networks, GnnPotentials, ::testing::ValuesIn(potentials
   return name;
 });
 
-// Both layers multiply messages by a cutoff that is 0 at the radius.
-TEST(Gnn, EnergiesDoNotJumpAtTheRadius) {
-  for (const Conv conv : {Conv::schnet, Conv::painn}) {
-    const ModelConfig config = with_derived_values(small_gnn(conv, potential()));
-    const auto model = drawn(config, at::kDouble);
-    const auto energy_at = [&](double distance) {
-      at::Tensor positions = at::zeros({2, 3}, at::kDouble);
+// Networks whose messages fade out at the radius: all potentials but those that ask for none.
+std::vector<SmallGnn> smooth_potentials() {
+  std::vector<SmallGnn> list = potentials();
+  std::erase_if(list, [](const SmallGnn& small) { return small.config.cutoff == Cutoff::none; });
+  return list;
+}
+
+class SmoothPotentials : public ::testing::TestWithParam<SmallGnn> {};
+
+// A third atom leaves the neighbourhood of one that has no other neighbour, and of one that has.
+TEST_P(SmoothPotentials, DoNotJumpAtTheRadius) {
+  const ModelConfig& config = GetParam().config;
+  const auto model = drawn(config, at::kDouble);
+  for (const bool has_another : {false, true}) {
+    const int64_t atoms = has_another ? 3 : 2;
+    const auto values_at = [&](double distance) {
+      at::Tensor positions = at::zeros({atoms, 3}, at::kDouble);
       positions[1][2] = distance;
+      if (has_another) positions[2][1] = 0.6 * config.radius;
       const Batch batch = some_graphs(config, {{positions}}, 1);
-      EXPECT_EQ(batch["receivers"].size(0), distance < config.radius ? 2 : 0);
-      return outputs_of(*model, batch);
+      EXPECT_EQ(batch["receivers"].size(0), (distance < config.radius ? 2 : 0) + (has_another ? 2 : 0));
+      return outputs_of(*model, in_plain_units(batch, config));
     };
-    const Outputs inside = energy_at(config.radius - 1e-7), outside = energy_at(config.radius + 1e-7);
-    EXPECT_LE(largest(inside.at("energy").sub(outside.at("energy"))), 1e-12);
+    const Outputs inside = values_at(config.radius - 1e-7), outside = values_at(config.radius + 1e-7);
+    EXPECT_LE(largest(inside.at("energy").sub(outside.at("energy"))), 1e-11);
     EXPECT_LE(largest(inside.at("forces").sub(outside.at("forces"))), 1e-5);
-    EXPECT_GE(largest(energy_at(config.radius / 2).at("energy").sub(outside.at("energy"))), 1e-6);
+    EXPECT_GE(largest(values_at(0.8 * config.radius).at("energy").sub(outside.at("energy"))), 1e-6);
   }
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, SmoothPotentials, ::testing::ValuesIn(smooth_potentials()), [](const auto& small) {
+  std::string name = small.param.name;
+  std::ranges::replace(name, ' ', '_');
+  return name;
+});
+
+TEST(Gnn, AllLayersButThoseOfEdgeNumbersHaveSmoothPotentials) {
+  std::set<Conv> found;
+  for (const SmallGnn& small : smooth_potentials()) found.insert(small.config.conv);
+  EXPECT_EQ(found, (std::set{Conv::schnet, Conv::painn, Conv::egnn, Conv::gatv2, Conv::cgcnn}));
 }
 
 class GnnNetworks : public ::testing::TestWithParam<SmallGnn> {};

@@ -95,6 +95,7 @@ inline std::vector<SmallGnn> small_gnns() {
       list.push_back({name + " potential", small_gnn(conv, potential())});
       // A kink has no second derivative.
       list.back().config.activation = Activation::silu;
+      if (conv == Conv::pna) list.back().config.cutoff = Cutoff::none;
     }
     ModelConfig hydragnn = plain;
     hydragnn.reading = Reading::hydragnn;
@@ -108,6 +109,7 @@ inline std::vector<SmallGnn> small_gnns() {
   list.push_back({"egnn that moves atoms", moving});
   moving.reading = Reading::hydragnn;
   moving.activation = Activation::tanh;
+  moving.cutoff = Cutoff::none;
   list.push_back({"egnn of HydraGNN that moves atoms", moving});
   ModelConfig one = small_gnn(Conv::painn, potential());
   one.layers = 1;

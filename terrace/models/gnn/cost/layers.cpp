@@ -40,11 +40,22 @@ void count_edge_linear(UnitCounter& unit, const std::string& name, int64_t input
   unit.elements("sum", Rows::edges, outputs, 2, 1, 0);
 }
 
+// Messages of edges times the cutoff.
+void count_cutoff(UnitCounter& unit, const ModelConfig& config, Rows rows, int64_t columns) {
+  if (config.cutoff == Cutoff::cosine) unit.elements("cutoff", rows, columns, 1, 1, 1);
+}
+
+// The mean of what edges have.
+void count_mean(UnitCounter& unit, const ModelConfig& config, int64_t columns) {
+  count_cutoff(unit, config, Rows::edges, columns);
+  unit.segment_sum(Rows::edges, columns);
+}
+
 void count_schnet(UnitCounter& unit, const ModelConfig& config, const std::string& name) {
   const int64_t width = config.width, filters = config.filters;
   unit.linear(name + ".inputs", Rows::atoms, width, filters, false, Input::states);
   count_two_layers(unit, name + ".filter", Rows::factors, config.radial, filters, filters, Input::vectors);
-  unit.elements("cutoff", Rows::factors, filters, 1, 1, 1);
+  count_cutoff(unit, config, Rows::factors, filters);
   unit.message_sum(filters, filters);
   unit.linear(name + ".sums", Rows::atoms, filters, width);
   if (config.reading == Reading::hydragnn) return;
@@ -85,6 +96,7 @@ void count_egnn(UnitCounter& unit, const ModelConfig& config, const std::string&
   count_activation(unit, Rows::edges, width);
   unit.linear(name + ".message", Rows::edges, width, width);
   count_activation(unit, Rows::edges, width);
+  count_cutoff(unit, config, Rows::edges, width);
   unit.segment_sum(Rows::edges, width);
   unit.linear(name + ".states", Rows::atoms, width, width, true, Input::states);
   unit.linear(name + ".sums", Rows::atoms, width, width, false);
@@ -97,6 +109,7 @@ void count_egnn(UnitCounter& unit, const ModelConfig& config, const std::string&
   count_activation(unit, Rows::edges, width);
   unit.linear(name + ".move.output", Rows::edges, width, 1, false);
   unit.elements("move", Rows::edges, 3, 8, 6, 4);
+  count_cutoff(unit, config, Rows::edges, 3);
 }
 
 void count_pna(UnitCounter& unit, const ModelConfig& config, const std::string& name) {
@@ -125,7 +138,7 @@ void count_gatv2(UnitCounter& unit, const ModelConfig& config, const std::string
   if (config.edge_columns() > 0) {
     unit.linear(name + ".features", Rows::edges, config.edge_columns(), width, false, Input::vectors);
     unit.elements("sum", Rows::edges, width, 2, 1, 0);
-    unit.segment_sum(Rows::edges, width);
+    count_mean(unit, config, width);
   }
   unit.parameter(name + ".attention", {heads, width / heads});
   unit.parameter(name + ".bias", {width});
@@ -142,6 +155,7 @@ void count_cgcnn(UnitCounter& unit, const ModelConfig& config, const std::string
     count_activation(unit, Rows::edges, config.width);
   }
   unit.elements("product", Rows::edges, config.width, 2, 1, 1);  // the gate is what its activation keeps
+  count_cutoff(unit, config, Rows::edges, config.width);
   unit.segment_sum(Rows::edges, config.width);
   unit.elements("sum", Rows::atoms, config.width, 2, 1, 0);
 }

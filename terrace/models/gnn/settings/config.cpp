@@ -28,6 +28,13 @@ Activation usual_activation(Conv conv, Reading reading) {
   return Activation::relu;
 }
 
+// Where energies are differentiated they must not jump when an atom comes within the radius of another.
+Cutoff usual_cutoff(const ModelConfig& model) {
+  if (always_has_cutoff(model.conv)) return Cutoff::cosine;
+  const bool atoms_come_and_go = model.has_derivatives() && model.edges == Edges::radius;
+  return can_have_cutoff(model.conv) && atoms_come_and_go ? Cutoff::cosine : Cutoff::none;
+}
+
 int64_t sum_of_sizes(const Sizes& sizes) {
   int64_t sum = 0;
   for (const auto& [name, size] : sizes) sum += size;
@@ -92,6 +99,10 @@ bool ModelConfig::has_pooled_heads() const {
 
 bool has_radial(Conv conv) { return conv != Conv::egnn && conv != Conv::gin; }
 
+bool can_have_cutoff(Conv conv) { return conv != Conv::pna && conv != Conv::gin; }
+
+bool always_has_cutoff(Conv conv) { return conv == Conv::schnet || conv == Conv::painn; }
+
 int64_t usual_radial(Conv conv) {
   if (!has_radial(conv)) return 0;
   return conv == Conv::painn ? 20 : 50;
@@ -103,6 +114,7 @@ void derive(config::Config& config) {
   if (model.filters == 0 && model.conv == Conv::schnet) model.filters = model.width;
   if (model.shared_width == 0 && model.shared_layers > 0) model.shared_width = model.width;
   if (model.activation == Activation::automatic) model.activation = usual_activation(model.conv, model.reading);
+  if (model.cutoff == Cutoff::automatic) model.cutoff = usual_cutoff(model);
   for (OutputConfig& output : model.outputs) derive_output(model, output);
 }
 

@@ -20,6 +20,8 @@ enum class Reading { paper, hydragnn };
 enum class Edges { radius, given };
 enum class Pooling { add, mean, max };
 enum class NormKind { none, layer, batch };
+// What the messages of edges are multiplied by, so that they fade out at the radius.
+enum class Cutoff { automatic, none, cosine };
 enum class Activation { automatic, relu, silu, tanh, gelu, softplus, shifted_softplus };
 
 enum class Level { graph, node };
@@ -65,7 +67,8 @@ struct ModelConfig {
   int64_t layers = 0;
   int64_t width = 0;  // of the states of atoms
   Edges edges = Edges::radius;
-  double radius = 5.0;         // angstrom
+  double radius = 5.0;  // angstrom
+  Cutoff cutoff = Cutoff::automatic;
   int64_t max_neighbours = 0;  // of an atom; 0: no cap
   bool cap_with_forces = false;
   int64_t radial = 0;                            // radial functions; 0: as many as usual for `conv`
@@ -126,6 +129,10 @@ inline constexpr int64_t element_rows = 119;  // of the table of elements: 0 is 
 bool has_radial(Conv conv);
 int64_t usual_radial(Conv conv);
 
+// Whether the layer is one whose messages can be multiplied by a cutoff, and whether they always are.
+bool can_have_cutoff(Conv conv);
+bool always_has_cutoff(Conv conv);
+
 // Replaces what means "derive it" by the derived values.
 void derive(config::Config& config);
 
@@ -166,6 +173,10 @@ struct Names<models::gnn::Pooling> {
 template <>
 struct Names<models::gnn::NormKind> {
   static constexpr std::array<std::string_view, 3> words = {"none", "layer", "batch"};
+};
+template <>
+struct Names<models::gnn::Cutoff> {
+  static constexpr std::array<std::string_view, 3> words = {"auto", "none", "cosine"};
 };
 template <>
 struct Names<models::gnn::Activation> {

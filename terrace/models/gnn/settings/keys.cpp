@@ -98,6 +98,11 @@ std::vector<config::Key> keys() {
                  "Atoms nearer than `radius`, with all images of periodic cells, or the edges of the files.");
   model.optional("radius", &M::radius, positive, OnResume::fixed,
                  "Angstrom, of the edges, and of the radial functions.");
+  model.optional(
+      "cutoff", &M::cutoff, Choice<Cutoff>{}, OnResume::fixed,
+      "What multiplies the messages of edges: a cosine of their length that falls to 0 at `radius`, or "
+      "nothing (none), so that energies jump where an atom crosses it. schnet and painn have the cosine, and "
+      "pna and gin have none. auto: cosine with derivatives and edges within a radius, else as published.");
   model.optional("max_neighbours", &M::max_neighbours, Whole{0, 1'000'000}, OnResume::fixed,
                  "The nearest atoms that each atom keeps of those within `radius`. 0: all.");
   model.optional("cap_with_forces", &M::cap_with_forces, Flag{}, OnResume::fixed,

@@ -193,6 +193,30 @@ std::string cap_keeps_energies_smooth(const Config& c) {
       model.max_neighbours);
 }
 
+std::string cutoff_fits_layers(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  if (model.cutoff == Cutoff::none && always_has_cutoff(model.conv)) {
+    return fmt::format("model.cutoff = \"none\" and conv = \"{}\", whose layers have one; use \"cosine\" or \"auto\"",
+                       config::name_of(model.conv));
+  }
+  if (model.cutoff == Cutoff::cosine && !can_have_cutoff(model.conv)) {
+    return fmt::format("model.cutoff = \"cosine\" and conv = \"{}\", whose sums {}; use \"none\" or \"auto\"",
+                       config::name_of(model.conv),
+                       model.conv == Conv::pna ? "are scaled by the number of edges" : "do not read where atoms are");
+  }
+  return "";
+}
+
+// pna alone: gin has no derivatives.
+std::string layers_keep_energies_smooth(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  const bool is_asked_for = model.cutoff == Cutoff::none;
+  if (model.conv != Conv::pna || is_asked_for || model.edges == Edges::given || !model.has_derivatives()) return "";
+  return "model.conv = \"pna\" and forces or stress among model.outputs: energies jump where an atom crosses the "
+         "radius, since pna takes extremes and numbers of edges; use \"painn\", \"schnet\", \"egnn\", \"gatv2\" or "
+         "\"cgcnn\", or model.cutoff = \"none\" to do it all the same";
+}
+
 std::string nothing_is_cut(const Config& c) {
   if (c.layout.tensor == 1) return "";
   return fmt::format(
@@ -348,6 +372,8 @@ std::vector<config::Rule> rules() {
       {{"train.micro_batch_sizes", "model.norm"}, batch_norm_has_no_budget},
       {{"model.conv", "model.outputs"}, derivatives_need_positions},
       {{"model.max_neighbours", "model.cap_with_forces", "model.outputs"}, cap_keeps_energies_smooth},
+      {{"model.cutoff", "model.conv"}, cutoff_fits_layers},
+      {{"model.conv", "model.cutoff", "model.edges", "model.outputs"}, layers_keep_energies_smooth},
       {{"layout.tensor"}, nothing_is_cut},
       {{"train.precision"}, computes_in_fp32},
       {{"train.recompute"}, selects_nothing},
