@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,53 @@ TEST(TextsRead, OfLargeFilesAreNotNoted) {
   EXPECT_NE(noted_of({folder / "small"}), "");
   read_text(folder / "small");  // noted by nobody
   EXPECT_EQ(noted_of({}), "");
+}
+
+// What a process finds in these files, and whether it looked.
+struct Answer {
+  std::string text;
+  bool looked = false;
+};
+Answer answer_of(const std::vector<std::filesystem::path>& files, const std::string& question,
+                 const std::string& text) {
+  Answer answer;
+  answer.text = found_in(files, question, [&] {
+    answer.looked = true;
+    return text;
+  });
+  return answer;
+}
+
+TEST(TextsRead, HaveAnswersToQuestionsAboutFiles) {
+  const ScratchFolder folder;
+  const std::string with_bytes("\xff\0 three", 8);
+  write_text_atomically(folder / "one", "1");
+  write_text_atomically(folder / "two", "2");
+  const std::vector<std::filesystem::path> both = {folder / "one", folder / "two"};
+  std::string bytes;
+  {
+    const NotedTexts noted;
+    EXPECT_TRUE(answer_of(both, "sum", with_bytes).looked);
+    bytes = noted.bytes();
+  }
+  EXPECT_TRUE(answer_of(both, "sum", "own").looked);
+  take_texts(bytes);
+  EXPECT_EQ(answer_of(both, "sum", "own").text, with_bytes);
+  EXPECT_FALSE(answer_of(both, "sum", "own").looked);
+  EXPECT_EQ(answer_of(both, "product", "own").text, "own");
+  EXPECT_EQ(answer_of({folder / "one"}, "sum", "own").text, "own");
+  EXPECT_EQ(read_text(folder / "one"), "1");
+  write_text_atomically(folder / "two", "3");
+  EXPECT_EQ(answer_of(both, "sum", "own").text, "own");
+}
+
+TEST(TextsRead, HaveNoAnswerWhereLookingFailed) {
+  const ScratchFolder folder;
+  write_text_atomically(folder / "one", "1");
+  const NotedTexts noted;
+  EXPECT_THROW(found_in({folder / "one"}, "sum", []() -> std::string { throw std::runtime_error("damaged"); }),
+               std::runtime_error);
+  EXPECT_EQ(noted.bytes(), "");
 }
 
 }  // namespace
