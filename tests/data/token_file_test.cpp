@@ -9,6 +9,7 @@
 #include "terrace/data/text/loader.h"
 #include "terrace/data/text/token_corpus.h"
 #include "tests/data/test_corpus.h"
+#include "tests/data/zeroed_file.h"
 
 namespace terrace::data {
 namespace {
@@ -86,6 +87,24 @@ std::vector<std::byte> with_header(size_t place, int32_t value, size_t size = to
 
 std::string refusal(const std::vector<std::byte>& bytes) {
   return user_error([&] { parse_token_file(bytes, "x.bin"); });
+}
+
+// Its documents are found by reading every token, which one process does for all.
+TEST(TokenFile, IsNotReadWhereAnotherProcessHasFoundItsDocuments) {
+  const TemporaryFolder folder;
+  const std::string path = write_file(folder, "5 6 7 50256 8 9 50256", 1);
+  std::string noted_bytes;
+  {
+    const NotedTexts noted;
+    const TokenCorpus first(path);
+    noted_bytes = noted.bytes();
+  }
+  zero_in_place(path);
+  EXPECT_NE(user_error([&] { TokenCorpus{path}; }), "");
+  const TakenTexts taken(noted_bytes);
+  const TokenCorpus other(path);
+  EXPECT_EQ(other.tokens(), 7u);
+  EXPECT_EQ(other.index().document_begin(1), 4u);
 }
 
 TEST(TokenFile, DamageIsNamed) {

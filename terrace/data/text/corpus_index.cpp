@@ -83,6 +83,17 @@ CorpusIndex CorpusIndex::parse(std::span<const std::byte> bytes, uint64_t bin_by
   return index;
 }
 
+CorpusIndex CorpusIndex::known(std::span<const std::byte> bytes, const Header& header, const std::string& name) {
+  CorpusIndex index;
+  index.bytes_ = bytes;
+  index.name_ = name;
+  index.type_ = header.type;
+  index.sequences_ = header.sequences;
+  index.documents_ = header.documents;
+  index.tokens_ = header.tokens;
+  return index;
+}
+
 void CorpusIndex::check_header(uint64_t bin_bytes) {
   const uint64_t size = bytes_.size();
   if (size < index_header_bytes) {

@@ -34,6 +34,15 @@ class CorpusIndex {
   // Throws UserError that starts with `name` and says what is wrong, for any bytes. It allocates no memory.
   static CorpusIndex parse(std::span<const std::byte> bytes, uint64_t bin_bytes, const std::string& name, Check check);
 
+  // What check_header() learns.
+  struct Header {
+    TokenType type = TokenType::uint16;
+    uint64_t sequences = 0, documents = 0, tokens = 0;
+  };
+  Header header() const { return {type_, sequences_, documents_, tokens_}; }
+  // A view of the bytes of an .idx file that another process has parsed: reads none of them.
+  static CorpusIndex known(std::span<const std::byte> bytes, const Header& header, const std::string& name);
+
   TokenType type() const { return type_; }
   uint64_t sequences() const { return sequences_; }
   uint64_t documents() const { return documents_; }

@@ -10,6 +10,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
+#include "terrace/base/texts_read.h"
 #include "terrace/data/text/corpus_record.h"
 #include "terrace/data/text/loader_state.h"
 
@@ -19,12 +20,20 @@ namespace {
 constexpr uint64_t probes = 64;
 constexpr uint64_t probe_tokens = 512;
 
-// Checks a few tokens of the corpus, so that a corpus of another tokenizer is detected before training starts.
-void probe_tokens_of(const TokenCorpus& corpus, int64_t vocabulary) {
+void probe(const TokenCorpus& corpus, int64_t vocabulary) {
   std::vector<int64_t> tokens(std::min(probe_tokens, corpus.tokens()));
   const uint64_t last = corpus.tokens() - tokens.size();
   for (uint64_t i = 0; i < probes; ++i) corpus.read(last / (probes - 1) * i, tokens, vocabulary);
   corpus.read(last, tokens, vocabulary);
+}
+
+// Checks a few tokens of the corpus, so that a corpus of another tokenizer is detected before training starts; unless
+// another process has done so.
+void probe_tokens_of(const TokenCorpus& corpus, int64_t vocabulary) {
+  found_in(corpus.files(), fmt::format("tokens below {}", vocabulary), [&] {
+    probe(corpus, vocabulary);
+    return std::string("all");
+  });
 }
 
 Windows all_windows(const std::string& prefix, int64_t sequence, int64_t vocabulary) {

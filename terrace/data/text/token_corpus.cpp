@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "terrace/base/error.h"
+#include "terrace/base/json.h"
+#include "terrace/base/texts_read.h"
 #include "terrace/data/text/token_file.h"
 
 namespace terrace::data {
@@ -44,10 +46,20 @@ void TokenCorpus::open_token_file(const std::string& name) {
                         prefix);
   }
   bin_ = MappedFile(name);
-  const TokenFile file = parse_token_file(bin_.bytes(), name);
-  tokens_ = file.tokens;
-  made_index_ = index_of(file);
+  const std::string index = found_in(files_, "the index of a token file", [&] {
+    const std::vector<std::byte> made = index_of(parse_token_file(bin_.bytes(), name));
+    return std::string(reinterpret_cast<const char*>(made.data()), made.size());
+  });
+  tokens_ = bin_.bytes().subspan(token_file_header_bytes);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(index));
+  made_index_.assign(bytes.begin(), bytes.end());
   index_ = CorpusIndex::parse(made_index_, tokens_.size(), name, CorpusIndex::Check::sampled);
+  fingerprint_ = found_in(files_, "fingerprint", [&] { return corpus_fingerprint({}, bin_.bytes()); });
+}
+
+void TokenCorpus::parse_pair(const std::string& prefix, CorpusIndex::Check check) {
+  index_ = CorpusIndex::parse(index_file_.bytes(), bin_.bytes().size(), index_path(prefix).string(), check);
+  fingerprint_ = corpus_fingerprint(index_file_.bytes(), bin_.bytes());
 }
 
 void TokenCorpus::open_pair(const std::string& prefix, CorpusIndex::Check check) {
@@ -67,9 +79,28 @@ void TokenCorpus::open_pair(const std::string& prefix, CorpusIndex::Check check)
   bin_ = MappedFile(bin_path(prefix));
   index_file_ = MappedFile(index_path(prefix));
   tokens_ = bin_.bytes();
-  index_ = CorpusIndex::parse(index_file_.bytes(), bin_.bytes().size(), index_path(prefix).string(), check);
+  if (check == CorpusIndex::Check::all) {
+    parse_pair(prefix, check);
+  } else {
+    const Json found = Json::parse(found_in(files_, "the index of a corpus", [&] {
+      parse_pair(prefix, check);
+      const CorpusIndex::Header header = index_.header();
+      return Json{{"type", header.type},
+                  {"sequences", header.sequences},
+                  {"documents", header.documents},
+                  {"tokens", header.tokens},
+                  {"fingerprint", fingerprint_}}
+          .dump();
+    }));
+    const CorpusIndex::Header header{.type = found.at("type").get<TokenType>(),
+                                     .sequences = found.at("sequences").get<uint64_t>(),
+                                     .documents = found.at("documents").get<uint64_t>(),
+                                     .tokens = found.at("tokens").get<uint64_t>()};
+    index_ = CorpusIndex::known(index_file_.bytes(), header, index_path(prefix).string());
+    fingerprint_ = found.at("fingerprint").get<std::string>();
+  }
   record_ = read_corpus_record(prefix);
-  if (!record_ || record_->fingerprint == fingerprint()) return;
+  if (!record_ || record_->fingerprint == fingerprint_) return;
   throw UserError::of(
       "corpus {0} is mixed up: {1} was not written with these {0}.bin and {0}.idx, as after a copy of a part of the "
       "files or a killed terrace data prepare; make the corpus again, or put the three files of one run together",

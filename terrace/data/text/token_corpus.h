@@ -25,7 +25,7 @@ class TokenCorpus {
  public:
   // Throws UserError that names the file and the problem, also where the files and the record beside them are not from
   // one run of `terrace data prepare`. A name that ends in ".bin" is of a token file of llm.c; its documents are
-  // found by reading it once.
+  // found by reading it once. With Check::sampled nothing is read that another process has found (found_in()).
   explicit TokenCorpus(const std::string& name, CorpusIndex::Check check = CorpusIndex::Check::sampled);
 
   const CorpusIndex& index() const { return index_; }
@@ -34,8 +34,8 @@ class TokenCorpus {
   uint64_t index_bytes() const { return index_file_.bytes().size(); }  // on disk
   // The checksum of the whole index, which takes seconds for gigabytes.
   std::string index_checksum() const { return checksum(made_index_.empty() ? index_file_.bytes() : made_index_); }
-  // The corpus_fingerprint() of the two files, which takes milliseconds.
-  std::string fingerprint() const { return corpus_fingerprint(index_file_.bytes(), bin_.bytes()); }
+  // The corpus_fingerprint() of the files.
+  const std::string& fingerprint() const { return fingerprint_; }
   const std::optional<CorpusRecord>& record() const { return record_; }  // nullopt where there is no record
   const std::filesystem::path& path() const { return bin_.path(); }
   // One or two, as corpus_files() names them.
@@ -62,6 +62,7 @@ class TokenCorpus {
     return tokens_.subspan(first * width, count * width);
   }
   void open_pair(const std::string& prefix, CorpusIndex::Check check);
+  void parse_pair(const std::string& prefix, CorpusIndex::Check check);
   void open_token_file(const std::string& name);
 
   std::vector<std::filesystem::path> files_;
@@ -69,6 +70,7 @@ class TokenCorpus {
   std::vector<std::byte> made_index_;  // of a token file, which has none
   std::span<const std::byte> tokens_;  // the part of bin_ that holds them
   CorpusIndex index_;
+  std::string fingerprint_;
   std::optional<CorpusRecord> record_;
 };
 
