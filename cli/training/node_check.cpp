@@ -26,8 +26,8 @@ std::optional<std::vector<std::string>> usable_gpus() {
 
 }  // namespace
 
-doctor::NodeView own_node(bool loads_libraries) {
-  doctor::NodeView view = doctor::this_node(loads_libraries);
+doctor::NodeView own_node(bool thorough) {
+  doctor::NodeView view = doctor::this_node(thorough);
   view.gpus = usable_gpus();
   return view;
 }

@@ -8,8 +8,8 @@
 
 namespace terrace::cli {
 
-// This process's node, with the GPUs that this build can use.
-doctor::NodeView own_node(bool loads_libraries);
+// doctor::this_node() with the GPUs that this build can use.
+doctor::NodeView own_node(bool thorough);
 
 // What ranks reached, and what the machine's description says of it.
 struct MeasuredSpeed {

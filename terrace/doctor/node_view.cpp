@@ -149,12 +149,12 @@ std::optional<fs::space_info> NodeView::space_of(const fs::path& path) const {
   return info;
 }
 
-NodeView this_node(bool loads_libraries) {
+NodeView this_node(bool thorough) {
   NodeView view{.environment = own_environment(), .job_cores = core_mask_unbound()};
-  if (loads_libraries) view.load_error = why_not_loaded;
-  view.slurm_job = [](const std::string& job) {
+  if (thorough) view.load_error = why_not_loaded;
+  view.slurm_job = [limit = thorough ? "2" : "0.05"](const std::string& job) {
     const bool is_number = !job.empty() && std::ranges::all_of(job, [](char c) { return c >= '0' && c <= '9'; });
-    return is_number ? output_of("timeout 2 scontrol show job --oneliner " + job + " 2>/dev/null") : "";
+    return is_number ? output_of(fmt::format("timeout {} scontrol show job --oneliner {} 2>/dev/null", limit, job)) : "";
   };
   return view;
 }

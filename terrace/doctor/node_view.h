@@ -49,8 +49,9 @@ struct NodeView {
   std::optional<std::filesystem::space_info> space_of(const std::filesystem::path& path) const;
 };
 
-// This process's node and environment. `loads_libraries`: libraries are loaded to see whether they can be.
-NodeView this_node(bool loads_libraries);
+// This process's node and environment. `thorough`: libraries are loaded to see whether they can be, and Slurm has two
+// seconds to answer; otherwise, as at the start of a run, 50 ms.
+NodeView this_node(bool thorough);
 
 // The files below `root`, with the environment of this process. Throws UserError where there is neither sys/ nor proc/.
 NodeView node_below(const std::filesystem::path& root);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tests/data/fields_files.h"
+#include "tests/data/zeroed_file.h"
 
 namespace terrace::data {
 namespace {
@@ -101,6 +102,16 @@ TEST_F(FieldSamples, TensorsHaveTheNumbersOfTheDataset) {
   const MicroBatch only = source.batch({{10, 14}}, {7}, {"leads"});
   EXPECT_EQ(only.tensors.size(), 1u);
   EXPECT_DOUBLE_EQ(source.moments_of_output(0).mean, t.moments->mean);
+}
+
+// Which samples there are depends on the description alone.
+TEST_F(FieldSamples, AreKnownWithoutTheFields) {
+  const FieldsSource before = source();
+  zero_in_place(config_.fields + ".nc");
+  const FieldsSource after = source();
+  EXPECT_EQ(after.samples_in_epoch(), before.samples_in_epoch());
+  EXPECT_EQ(after.held_out_pairs(), before.held_out_pairs());
+  EXPECT_EQ(after.training_pair(3).start, before.training_pair(3).start);
 }
 
 TEST_F(FieldSamples, TurnedSamplesHaveAllFieldsTurnedByTheSameColumns) {
