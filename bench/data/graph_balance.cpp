@@ -86,7 +86,8 @@ void report(const SizesOfSamples& all, const SampleCost& cost, int64_t ranks, in
 
 int run(const std::string& prefix, double radius) {
   const terrace::data::GraphsDataset dataset(prefix);
-  SizesOfSamples sizes = {{"atoms", {}}, {"edges", terrace::data::edge_counts(dataset, {.radius = radius}).edges}};
+  const terrace::data::EdgeCounts counts = terrace::data::edge_counts(dataset, {.radius = radius});
+  SizesOfSamples sizes = {{"atoms", {}}, {"edges", {counts.edges.begin(), counts.edges.end()}}};
   for (int64_t structure = 0; structure < dataset.structures(); ++structure) {
     sizes["atoms"].push_back(dataset.atoms_of(structure));
   }

@@ -36,7 +36,6 @@ class ChangedSource : public data::Source {
   std::vector<std::string> held_out_datasets() const override { return source_->held_out_datasets(); }
   int64_t items(uint64_t first, int64_t samples) const override { return source_->items(first, samples); }
   Json identity() const override { return source_->identity(); }
-  Json fingerprint() const override { return source_->fingerprint(); }
 
  private:
   std::unique_ptr<data::Source> source_;

@@ -112,12 +112,10 @@ class Source {
   // In training samples first .. first + samples - 1: what the family counts (config::Family::items), such as tokens.
   virtual int64_t items(uint64_t first, int64_t samples) const = 0;
 
-  // Two identities of the data. The full identity is kept in checkpoints, and a run continues only where it is the
-  // same; computing it may take seconds, so only one rank does. The cheap identity takes milliseconds: every rank
-  // computes it and all compare, which detects different files of the same names on different machines.
+  // By which checkpoints know the data: a run continues only where it is the same. Computing it may take seconds, so
+  // only one rank does.
   virtual Json identity() const = 0;
-  virtual Json fingerprint() const = 0;
-  // What differs between the full identity that a checkpoint has and that of these data, in words; "" where nothing
+  // What differs between the identity that a checkpoint has and that of these data, in words; "" where nothing
   // does that matters after `steps_done` steps: the data of later phases may be others.
   virtual std::string difference(const Json& older, const Json& own, int64_t steps_done) const;
 

@@ -154,7 +154,8 @@ NodeView this_node(bool thorough) {
   if (thorough) view.load_error = why_not_loaded;
   view.slurm_job = [limit = thorough ? "2" : "0.05"](const std::string& job) {
     const bool is_number = !job.empty() && std::ranges::all_of(job, [](char c) { return c >= '0' && c <= '9'; });
-    return is_number ? output_of(fmt::format("timeout {} scontrol show job --oneliner {} 2>/dev/null", limit, job)) : "";
+    return is_number ? output_of(fmt::format("timeout {} scontrol show job --oneliner {} 2>/dev/null", limit, job))
+                     : "";
   };
   return view;
 }

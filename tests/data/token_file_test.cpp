@@ -69,7 +69,7 @@ TEST(TokenFile, OpensAsACorpusForTrainingAndInspection) {
   const Loader loader(config, 8, 50257, 1);
   EXPECT_EQ(loader.samples(Split::train) + loader.samples(Split::validation), (400U - 1) / 8);
   EXPECT_EQ(loader.identity()[0]["tokens"], 400);
-  EXPECT_EQ(loader.fingerprint()[0]["fingerprint"], corpus_fingerprint(path));
+  EXPECT_EQ(TokenCorpus(path).fingerprint(), corpus_fingerprint(path));
   const CorpusSummary summary = inspect(path, "", 0);
   EXPECT_EQ(summary.documents, 11U);
   EXPECT_EQ(summary.longest, 40U);

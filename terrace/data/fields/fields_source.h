@@ -70,7 +70,6 @@ class FieldsSource : public Source {
   int64_t items(uint64_t /*first*/, int64_t samples) const override { return samples; }
   std::vector<AttachedFile> attached_files() const override;
   Json identity() const override;
-  Json fingerprint() const override { return identity(); }
   std::vector<const MappedFile*> staged_files() const override;
   const NodeOrder* node_order() const override { return node_order_.get(); }
   FileRanges reads(const StepShare& share, const TensorNames& names) const override;

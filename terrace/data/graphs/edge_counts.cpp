@@ -8,11 +8,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -24,6 +25,7 @@
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/base/progress.h"
+#include "terrace/base/texts_read.h"
 #include "terrace/data/graphs/neighbours.h"
 #include "terrace/data/ordered_map.h"
 
@@ -55,41 +57,69 @@ Json counts_header(const GraphsDataset& dataset, const GraphsRequest& request) {
           {"geometry", geometry_checksum(dataset.description())}};
 }
 
+// The arrays of the file, one after another.
+size_t bytes_of_arrays(const GraphsDataset& dataset) {
+  return static_cast<size_t>(dataset.structures()) * (sizeof(int64_t) + sizeof(double));
+}
+
+EdgeCounts counts_in(std::shared_ptr<const void> memory, std::span<const std::byte> arrays) {
+  const size_t structures = arrays.size() / (sizeof(int64_t) + sizeof(double));
+  const std::byte* degrees = arrays.data() + structures * sizeof(int64_t);
+  return {.edges = {reinterpret_cast<const int64_t*>(arrays.data()), structures},
+          .log_degrees = {reinterpret_cast<const double*>(degrees), structures},
+          .memory = std::move(memory)};
+}
+
+template <typename Number>
+void append_bytes(std::span<const Number> numbers, std::string& arrays) {
+  arrays.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
+}
+
+std::string arrays_of(const EdgeCounts& counts) {
+  std::string arrays;
+  append_bytes(counts.edges, arrays);
+  append_bytes(counts.log_degrees, arrays);
+  return arrays;
+}
+
+// Reads the whole file.
+bool has_counts(std::span<const std::byte> bytes, const Json& header, size_t bytes_of_arrays) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t line = text.find('\n');
+  if (line == std::string_view::npos || (line + 1) % counts_alignment != 0) return false;
+  Json own = parse_json_or_discard(text.substr(0, line));
+  if (!own.is_object() || !own.contains("checksum")) return false;
+  const Json expected = own["checksum"];
+  own.erase("checksum");
+  const std::span<const std::byte> arrays = bytes.subspan(line + 1);
+  return own == header && arrays.size() == bytes_of_arrays && expected == checksum(arrays);
+}
+
 // No value where there is no file, or one that does not fit.
 std::optional<EdgeCounts> kept_counts(const GraphsDataset& dataset, const GraphsRequest& request) {
   const fs::path path = edge_counts_path(dataset.prefix(), request);
   std::error_code error;
-  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) == 0) return std::nullopt;
+  if (!fs::is_regular_file(path, error)) return std::nullopt;
+  const Json header = counts_header(dataset, request);
+  const size_t size = bytes_of_arrays(dataset);
   try {
-    const MappedFile file(path);
-    const std::span<const std::byte> bytes = file.bytes();
-    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const size_t line = text.find('\n');
-    if (line == std::string_view::npos) return std::nullopt;
-    Json header = parse_json_or_discard(text.substr(0, line));
-    if (!header.is_object() || !header.contains("checksum")) return std::nullopt;
-    const Json expected = header["checksum"];
-    header.erase("checksum");
-    if (header != counts_header(dataset, request)) return std::nullopt;
-    const auto structures = static_cast<size_t>(dataset.structures());
-    const std::span<const std::byte> arrays = bytes.subspan(line + 1);
-    if (arrays.size() != structures * 16 || expected != checksum(arrays)) return std::nullopt;
-    EdgeCounts counts{.edges = std::vector<int64_t>(structures), .log_degrees = std::vector<double>(structures)};
-    std::memcpy(counts.edges.data(), arrays.data(), structures * 8);
-    std::memcpy(counts.log_degrees.data(), arrays.data() + structures * 8, structures * 8);
-    return counts;
+    const std::string fits = found_in({path}, "whether it has the counts of " + header.dump(), [&] {
+      return has_counts(MappedFile(path).bytes(), header, size) ? "yes" : "no";
+    });
+    if (fits != "yes") return std::nullopt;
+    auto file = std::make_shared<const MappedFile>(path);
+    const std::span<const std::byte> bytes = file->bytes();
+    // Another one by now.
+    if (bytes.size() < size || (bytes.size() - size) % counts_alignment != 0) return std::nullopt;
+    return counts_in(std::move(file), bytes.last(size));
   } catch (const UserError&) {
     return std::nullopt;  // it was removed, or cannot be read
   }
 }
 
-void keep_counts(const GraphsDataset& dataset, const GraphsRequest& request, const EdgeCounts& counts) {
-  std::vector<std::byte> arrays;
-  const auto edges = std::as_bytes(std::span(counts.edges)), degrees = std::as_bytes(std::span(counts.log_degrees));
-  arrays.insert(arrays.end(), edges.begin(), edges.end());
-  arrays.insert(arrays.end(), degrees.begin(), degrees.end());
+void keep_counts(const GraphsDataset& dataset, const GraphsRequest& request, const std::string& arrays) {
   Json header = counts_header(dataset, request);
-  header["checksum"] = checksum(arrays);
+  header["checksum"] = checksum(std::as_bytes(std::span(arrays)));
   std::string line = header.dump();
   line.resize((line.size() / counts_alignment + 1) * counts_alignment, ' ');
   line.back() = '\n';
@@ -97,7 +127,7 @@ void keep_counts(const GraphsDataset& dataset, const GraphsRequest& request, con
   try {
     AtomicFile file(path);
     file.write(line);
-    file.write(arrays.data(), arrays.size());
+    file.write(arrays);
     file.commit();
   } catch (const std::system_error& error) {
     log_info("the numbers of edges are counted at every start, since they cannot be kept: {}", error.what());
@@ -135,8 +165,11 @@ struct CountedRange {
   std::vector<std::pair<int64_t, double>> sums = {};
 };
 
-EdgeCounts count_edges(const GraphsDataset& dataset, const NeighbourOptions& options) {
-  EdgeCounts counts;
+// The arrays of the file.
+std::string count_edges(const GraphsDataset& dataset, const GraphsRequest& request) {
+  const NeighbourOptions options{.cutoff = request.radius, .max_neighbours = request.max_neighbours};
+  std::vector<int64_t> all_edges;
+  std::vector<double> all_log_degrees;
   Progress progress("counting edges of " + dataset.prefix(), static_cast<uint64_t>(dataset.structures()));
   int64_t next = 0;
   const auto produce = [&]() -> std::optional<std::pair<int64_t, int64_t>> {
@@ -159,25 +192,23 @@ EdgeCounts count_edges(const GraphsDataset& dataset, const NeighbourOptions& opt
       [&] { return std::function<CountedRange(std::pair<int64_t, int64_t>&)>(count); },
       [&](CountedRange& counted) {
         for (const auto& [edges, log_degrees] : counted.sums) {
-          counts.edges.push_back(edges);
-          counts.log_degrees.push_back(log_degrees);
+          all_edges.push_back(edges);
+          all_log_degrees.push_back(log_degrees);
         }
         progress.update(static_cast<uint64_t>(counted.end));
       });
-  return counts;
+  return arrays_of({.edges = all_edges, .log_degrees = all_log_degrees});
 }
 
-EdgeCounts given_counts(const GraphsDataset& dataset) {
-  EdgeCounts counts;
+// The edges of a batch are sorted by these numbers, so others would leave its memory.
+void check_given_edges(const GraphsDataset& dataset) {
   for (int64_t structure = 0; structure < dataset.structures(); ++structure) {
     const GraphView view = dataset.structure(structure);
-    std::vector<int64_t> degrees(view.species.size());
-    for (const int32_t receiver : view.receivers) {
-      if (receiver >= 0 && receiver < view.atoms()) ++degrees[static_cast<size_t>(receiver)];
-    }
-    add_degrees(degrees, counts.edges.emplace_back(), counts.log_degrees.emplace_back());
+    const auto is_there = [&](int32_t atom) { return atom >= 0 && atom < view.atoms(); };
+    if (std::ranges::all_of(view.receivers, is_there) && std::ranges::all_of(view.senders, is_there)) continue;
+    throw UserError::of("{} has edges of atoms that are not there, in structure {}; it is damaged, so copy it again",
+                        dataset.file().path().string(), structure + 1);
   }
-  return counts;
 }
 
 // No value where another rank holds it.
@@ -189,33 +220,76 @@ std::unique_ptr<FileLock> lock_or_nothing(const fs::path& path) {
   }
 }
 
+// The arrays of the file, by this process or another one.
+std::string count_and_keep(const GraphsDataset& dataset, const GraphsRequest& request) {
+  // The description's file, so that no other file is left; it is not changed.
+  const fs::path locked = graphs_description_path(dataset.prefix());
+  const fs::path folder = locked.has_parent_path() ? locked.parent_path() : fs::path(".");
+  const bool can_keep = ::access(folder.c_str(), W_OK) == 0 && ::access(locked.c_str(), W_OK) == 0;
+  if (!can_keep) return count_edges(dataset, request);
+  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(50))) {
+    if (const std::optional<EdgeCounts> kept = kept_counts(dataset, request)) return arrays_of(*kept);
+    try {
+      const std::unique_ptr<FileLock> lock = lock_or_nothing(locked);
+      if (lock == nullptr) continue;
+      if (const std::optional<EdgeCounts> kept = kept_counts(dataset, request)) return arrays_of(*kept);
+      std::string arrays = count_edges(dataset, request);
+      keep_counts(dataset, request, arrays);
+      return arrays;
+    } catch (const std::system_error&) {
+      return count_edges(dataset, request);  // the lock's file cannot be opened
+    }
+  }
+}
+
 }  // namespace
 
 fs::path edge_counts_path(const std::string& prefix, const GraphsRequest& request) {
   return fmt::format("{}.edges_{}_{}.bin", prefix, request.radius, request.max_neighbours);
 }
 
+std::vector<fs::path> files_with_counts(const GraphsDataset& dataset, const GraphsRequest& request) {
+  std::vector<fs::path> files = dataset.files();
+  if (!request.given_edges) files.push_back(edge_counts_path(dataset.prefix(), request));
+  return files;
+}
+
+bool EdgeCounts::operator==(const EdgeCounts& other) const {
+  return std::ranges::equal(edges, other.edges) && std::ranges::equal(log_degrees, other.log_degrees);
+}
+
+int64_t edges_of(const GraphsDataset& dataset, const EdgeCounts& counts, int64_t structure) {
+  return counts.edges.empty() ? dataset.given_edges_of(structure) : counts.edges[static_cast<size_t>(structure)];
+}
+
+double log_degrees_of(const GraphsDataset& dataset, const EdgeCounts& counts, int64_t structure) {
+  if (!counts.edges.empty()) return counts.log_degrees[static_cast<size_t>(structure)];
+  const GraphView view = dataset.structure(structure);
+  std::vector<int64_t> degrees(view.species.size());
+  for (const int32_t receiver : view.receivers) ++degrees[static_cast<size_t>(receiver)];
+  int64_t edges = 0;
+  double log_degrees = 0;
+  add_degrees(degrees, edges, log_degrees);
+  return log_degrees;
+}
+
 EdgeCounts edge_counts(const GraphsDataset& dataset, const GraphsRequest& request) {
-  if (request.given_edges) return given_counts(dataset);
-  const NeighbourOptions options{.cutoff = request.radius, .max_neighbours = request.max_neighbours};
-  // The description's file, so that no other file is left; it is not changed.
-  const fs::path locked = graphs_description_path(dataset.prefix());
-  const fs::path folder = locked.has_parent_path() ? locked.parent_path() : fs::path(".");
-  const bool can_keep = ::access(folder.c_str(), W_OK) == 0 && ::access(locked.c_str(), W_OK) == 0;
-  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(50))) {
-    if (std::optional<EdgeCounts> kept = kept_counts(dataset, request)) return std::move(*kept);
-    if (!can_keep) return count_edges(dataset, options);
-    try {
-      const std::unique_ptr<FileLock> lock = lock_or_nothing(locked);
-      if (lock == nullptr) continue;
-      if (std::optional<EdgeCounts> kept = kept_counts(dataset, request)) return std::move(*kept);
-      EdgeCounts counts = count_edges(dataset, options);
-      keep_counts(dataset, request, counts);
-      return counts;
-    } catch (const std::system_error&) {
-      return count_edges(dataset, options);  // the lock's file cannot be opened
-    }
+  if (request.given_edges) {
+    found_in(dataset.files(), "whether edges have atoms that are there", [&] {
+      check_given_edges(dataset);
+      return "yes";
+    });
+    return {};
   }
+  if (std::optional<EdgeCounts> kept = kept_counts(dataset, request)) return *std::move(kept);
+  const std::string arrays =
+      found_in(dataset.files(), "the edges counted for " + counts_header(dataset, request).dump(),
+               [&] { return count_and_keep(dataset, request); });
+  // Once more, so that the others need not ask whether the file fits.
+  if (std::optional<EdgeCounts> kept = kept_counts(dataset, request)) return *std::move(kept);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(arrays));
+  auto memory = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+  return counts_in(memory, *memory);
 }
 
 }  // namespace terrace::data

@@ -3,13 +3,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <functional>
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/base/json.h"
 #include "terrace/base/plural.h"
 #include "terrace/base/spelling.h"
+#include "terrace/base/texts_read.h"
 #include "terrace/data/graphs/graphs_source.h"
 
 namespace terrace::data {
@@ -224,6 +227,40 @@ class GraphsCheck {
   std::vector<std::string> problems_;
 };
 
+// Of the structures of which a run takes steps, or those that are held out.
+struct SizesOfPart {
+  int64_t structures = 0, atoms = 0, edges = 0, most_atoms = 0, most_edges = 0;
+};
+
+Json json_of_part(const GraphsDataset& dataset, const EdgeCounts& counts, std::span<const int64_t> part) {
+  SizesOfPart sizes{.structures = std::ssize(part)};
+  for (const int64_t structure : part) {
+    const int64_t atoms = dataset.atoms_of(structure), edges = edges_of(dataset, counts, structure);
+    sizes.atoms += atoms;
+    sizes.edges += edges;
+    sizes.most_atoms = std::max(sizes.most_atoms, atoms);
+    sizes.most_edges = std::max(sizes.most_edges, edges);
+  }
+  return {sizes.structures, sizes.atoms, sizes.edges, sizes.most_atoms, sizes.most_edges};
+}
+
+void add_sizes(const GraphsDataset& dataset, const GraphsRequest& request, const GraphsConfig& config,
+               SizesOfPart& all) {
+  const bool trains = config.held_out.empty();
+  const EdgeCounts counts = edge_counts(dataset, request);
+  const std::string question =
+      fmt::format("sizes of {} structures {}", trains ? "training" : "held-out", json_of_request(request).dump());
+  const std::string found = found_in(files_with_counts(dataset, request), question, [&] {
+    return json_of_part(dataset, counts, trains ? dataset.part("train") : held_out_part(config, dataset)).dump();
+  });
+  const auto [structures, atoms, edges, most_atoms, most_edges] = parse_json(found).get<std::array<int64_t, 5>>();
+  all.structures += structures;
+  all.atoms += atoms;
+  all.edges += edges;
+  all.most_atoms = std::max(all.most_atoms, most_atoms);
+  all.most_edges = std::max(all.most_edges, most_edges);
+}
+
 }  // namespace
 
 std::vector<std::string> problems_with_graphs(const GraphsConfig& config, const GraphsRequest& request,
@@ -254,21 +291,11 @@ GraphSizes sizes_of_graphs(const GraphsConfig& config, const GraphsRequest& requ
                    .most_edges = config.most_edges};
   if (sizes.average_atoms > 0 && sizes.average_edges > 0) return sizes;
   const bool trains = config.held_out.empty();
-  double structures = 0, atoms = 0, edges = 0;
-  int64_t most_atoms = 0, most_edges = 0;
+  SizesOfPart all;
   for (const std::string& prefix : trains ? config.train : config.held_out) {
-    const GraphsDataset dataset(prefix);
-    const EdgeCounts counts = edge_counts(dataset, request);
-    const std::span<const int64_t> part = trains ? dataset.part("train") : held_out_part(config, dataset);
-    for (const int64_t structure : part) {
-      const int64_t own_atoms = dataset.atoms_of(structure), own_edges = counts.edges[static_cast<size_t>(structure)];
-      ++structures;
-      atoms += static_cast<double>(own_atoms);
-      edges += static_cast<double>(own_edges);
-      most_atoms = std::max(most_atoms, own_atoms);
-      most_edges = std::max(most_edges, own_edges);
-    }
+    add_sizes(GraphsDataset(prefix), request, config, all);
   }
+  const auto& [structures, atoms, edges, most_atoms, most_edges] = all;
   if (structures == 0) {
     throw UserError::of(
         "{} have no structures for training; give data.average_atoms, most_atoms, average_edges and "
@@ -276,11 +303,11 @@ GraphSizes sizes_of_graphs(const GraphsConfig& config, const GraphsRequest& requ
         fmt::join(trains ? config.train : config.held_out, ", "));
   }
   if (sizes.average_atoms == 0) {
-    sizes.average_atoms = atoms / structures;
+    sizes.average_atoms = static_cast<double>(atoms) / static_cast<double>(structures);
     sizes.most_atoms = most_atoms;
   }
   if (sizes.average_edges == 0) {
-    sizes.average_edges = edges / structures;
+    sizes.average_edges = static_cast<double>(edges) / static_cast<double>(structures);
     sizes.most_edges = most_edges;
   }
   return sizes;

@@ -8,6 +8,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/progress.h"
+#include "terrace/base/texts_read.h"
 
 namespace terrace::data {
 namespace {
@@ -45,19 +46,15 @@ GraphsDataset::GraphsDataset(const std::string& prefix)
   periodic_ = numbers<uint8_t>("periodic", structures, 3);
   source_ = numbers<int32_t>("source", structures, 1);
   number_ = numbers<int64_t>("number", structures, 1);
-  check_offsets(first_atom_, all.atoms);
   if (all.has_edges) {
     first_edge_ = numbers<int64_t>("first_edge", structures + 1, 1);
     receivers_ = numbers<int32_t>("receivers", edges, 1);
     senders_ = numbers<int32_t>("senders", edges, 1);
-    check_offsets(first_edge_, all.edges);
   }
-  for (const char* name : graph_splits) {
-    const std::span<const int64_t> part_structures = part(name);
-    const bool is_inside =
-        std::ranges::all_of(part_structures, [&](int64_t k) { return k >= 0 && k < all.structures; });
-    if (!is_inside) throw UserError::of("{}.bin has a part of structures that are not there; copy it again", prefix);
-  }
+  found_in(files(), "whether offsets ascend, and parts have structures that are there", [&] {
+    check_places();
+    return "yes";
+  });
   for (const GraphProperty& property : all.properties) {
     const uint64_t rows = property.level == GraphLevel::structure ? structures
                           : property.level == GraphLevel::atom    ? atoms
@@ -99,12 +96,32 @@ void GraphsDataset::check_offsets(std::span<const int64_t> offsets, int64_t end)
   }
 }
 
+void GraphsDataset::check_places() const {
+  check_offsets(first_atom_, description_.atoms);
+  if (description_.has_edges) check_offsets(first_edge_, description_.edges);
+  for (const char* name : graph_splits) {
+    const bool is_inside =
+        std::ranges::all_of(part(name), [&](int64_t structure) { return structure >= 0 && structure < structures(); });
+    if (!is_inside) throw UserError::of("{}.bin has a part of structures that are not there; copy it again", prefix_);
+  }
+}
+
+std::vector<std::filesystem::path> GraphsDataset::files() const {
+  return {file_.path(), graphs_description_path(prefix_)};
+}
+
 int64_t GraphsDataset::atoms_of(int64_t structure) const {
   const auto k = static_cast<size_t>(structure);
   return first_atom_[k + 1] - first_atom_[k];
 }
 
-// Offsets were read when the dataset was opened, and stay in memory.
+int64_t GraphsDataset::given_edges_of(int64_t structure) const {
+  if (first_edge_.empty()) return 0;
+  const auto k = static_cast<size_t>(structure);
+  return first_edge_[k + 1] - first_edge_[k];
+}
+
+// Offsets are always mapped: the first structures whose offsets lie in a page fetch it.
 GraphView GraphsDataset::structure(int64_t structure, NumbersAtHand* at_hand) const {
   const auto k = static_cast<size_t>(structure);
   const auto rows = [&](auto all, int64_t first, int64_t end, int64_t width) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,13 +32,14 @@ struct GraphView {
 class GraphsDataset {
  public:
   // Throws UserError that names the file and the problem: missing, of another kind, cut off, or offsets that do not
-  // ascend. Checksums are for check().
+  // ascend. Checksums are for check(). Whole arrays are read only where no other process found them to be right.
   explicit GraphsDataset(const std::string& prefix);
 
   const std::string& prefix() const { return prefix_; }
   const GraphsDescription& description() const { return description_; }
   int64_t structures() const { return description_.structures; }
   int64_t atoms_of(int64_t structure) const;
+  int64_t given_edges_of(int64_t structure) const;  // 0 where the files gave no edges
   // Its spans are valid as long as `at_hand` where that is given, which then reads what a view holds.
   GraphView structure(int64_t structure, NumbersAtHand* at_hand = nullptr) const;
   // [1, atoms or edges of the structure; width]; `property` is its number in the description.
@@ -47,6 +49,8 @@ class GraphsDataset {
 
   // The file that these arrays are mapped from.
   const MappedFile& file() const { return file_; }
+  // This file and the description: for found_in().
+  std::vector<std::filesystem::path> files() const;
   // Adds where the view of a structure and its values of these properties are in the file; numbers below 0 are no
   // properties.
   void add_ranges(int64_t structure, std::span<const int64_t> properties, FileRanges& ranges) const;
@@ -60,6 +64,7 @@ class GraphsDataset {
   std::span<const Number> numbers(const std::string& name, uint64_t rows, uint64_t width) const;
   std::span<const std::byte> bytes_of_array(const std::string& name, const GraphArray& array) const;
   void check_offsets(std::span<const int64_t> offsets, int64_t end) const;
+  void check_places() const;  // of atoms, edges and parts
 
   std::string prefix_;
   GraphsDescription description_;

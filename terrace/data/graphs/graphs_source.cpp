@@ -5,10 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
 #include "terrace/base/random.h"
+#include "terrace/base/texts_read.h"
 #include "terrace/config/section_keys.h"
 
 namespace terrace::data {
@@ -33,13 +35,7 @@ GraphsSource::GraphsSource(const GraphsConfig& config, const GraphsRequest& requ
   }
   check_sizes(budget);
   if (config.statistics.empty()) {
-    std::vector<const GraphsDataset*> files;
-    std::vector<const EdgeCounts*> counts;
-    for (const Dataset& dataset : datasets_) {
-      files.push_back(dataset.file.get());
-      counts.push_back(&dataset.counts);
-    }
-    statistics_ = compute_graphs_statistics(files, counts, request);
+    statistics_ = statistics_of_datasets();
   } else {
     statistics_ = read_graphs_statistics(config.statistics);
   }
@@ -58,8 +54,7 @@ void GraphsSource::open_dataset(const std::string& prefix, int64_t branch) {
   Dataset dataset{.file = std::make_unique<const GraphsDataset>(prefix), .branch = branch};
   const GraphsDescription& all = dataset.file->description();
   dataset.counts = edge_counts(*dataset.file, request_);
-  const std::span<const int64_t> held_out = held_out_part(config_, *dataset.file);
-  dataset.held_out.assign(held_out.begin(), held_out.end());
+  dataset.held_out = held_out_part(config_, *dataset.file);
   for (const GraphLabel& label : request_.labels) dataset.labels.push_back(all.find(label.property, label.level));
   FeatureWidths widths;
   for (const std::string& name : request_.atom_features) {
@@ -79,12 +74,34 @@ void GraphsSource::open_dataset(const std::string& prefix, int64_t branch) {
 void GraphsSource::check_sizes(const Sizes& budget) const {
   if (budget.empty()) return;
   for (size_t number = 0; number < datasets_.size(); ++number) {
-    std::vector<Place> places;
-    for (int64_t structure = 0; structure < datasets_[number].file->structures(); ++structure) {
-      places.push_back({number, structure});
-    }
-    check_budget(sizes_of(places), budget, datasets_[number].file->prefix());
+    const GraphsDataset& dataset = *datasets_[number].file;
+    const Json question = {{"budget", budget}, {"request", json_of_request(request_)}};
+    found_in(files_with_counts(dataset, request_), "whether structures fit " + question.dump(), [&] {
+      std::vector<Place> places;
+      for (int64_t structure = 0; structure < dataset.structures(); ++structure) places.push_back({number, structure});
+      check_budget(sizes_of(places), budget, dataset.prefix());
+      return "yes";
+    });
   }
+}
+
+GraphsStatistics GraphsSource::statistics_of_datasets() const {
+  std::vector<const GraphsDataset*> files;
+  std::vector<const EdgeCounts*> counts;
+  std::vector<std::filesystem::path> paths;
+  for (const Dataset& dataset : datasets_) {
+    files.push_back(dataset.file.get());
+    counts.push_back(&dataset.counts);
+    const std::vector<std::filesystem::path> own = files_with_counts(*dataset.file, request_);
+    paths.insert(paths.end(), own.begin(), own.end());
+  }
+  std::optional<GraphsStatistics> statistics;
+  const std::string text = found_in(paths, "statistics of " + json_of_request(request_).dump(), [&] {
+    statistics = compute_graphs_statistics(files, counts, request_);
+    return exact_text(*statistics);
+  });
+  if (!statistics && text.empty()) statistics = compute_graphs_statistics(files, counts, request_);
+  return statistics ? *std::move(statistics) : parse_graphs_statistics(text);
 }
 
 SizesOfSamples GraphsSource::sizes_of(std::span<const Place> places) const {
@@ -98,7 +115,8 @@ SizesOfSamples GraphsSource::sizes_of(std::span<const Place> places) const {
 }
 
 int64_t GraphsSource::edges_of(const Place& place) const {
-  return datasets_.at(place.dataset).counts.edges.at(static_cast<size_t>(place.structure));
+  const Dataset& dataset = datasets_.at(place.dataset);
+  return data::edges_of(*dataset.file, dataset.counts, place.structure);
 }
 
 GraphsSource::Place GraphsSource::training_place(uint64_t sample) const {
@@ -116,7 +134,10 @@ size_t GraphsSource::find_dataset(const std::string& name) const {
 
 GraphsSource::Place GraphsSource::held_out_place(const std::string& dataset, uint64_t number) const {
   const size_t found = find_dataset(dataset);
-  return {found, datasets_[found].held_out.at(number)};
+  const std::span<const int64_t> held_out = datasets_[found].held_out;
+  TERRACE_CHECK(number < held_out.size(), "{} has {} held-out structures, and no number {}", dataset, held_out.size(),
+                number);
+  return {found, held_out[number]};
 }
 
 uint64_t GraphsSource::held_out_samples() const {

@@ -28,7 +28,8 @@ namespace terrace::data {
 // weights in proportion to them. A step's samples are divided among the ranks by their predicted cost
 // (divided_samples.h), under the budget of train.micro_batch_sizes, which may limit "atoms" and "edges". Held-out
 // samples are those of config.held_out_split, or of the datasets of config.held_out; an evaluation of fewer samples
-// takes them evenly. All of a structure's edges are found when its batch is made.
+// takes them evenly. All of a structure's edges are found when its batch is made. Whole arrays are read when a source
+// is opened, unless another process told what it found in them (found_in()).
 class GraphsSource : public Source {
  public:
   // Throws UserError with every problem. `budget` is the one of the shares that will be asked for.
@@ -44,7 +45,6 @@ class GraphsSource : public Source {
   int64_t items(uint64_t first, int64_t samples) const override;  // atoms
   std::vector<AttachedFile> attached_files() const override;
   Json identity() const override;
-  Json fingerprint() const override { return identity(); }
   std::vector<const MappedFile*> staged_files() const override;
   FileRanges reads(const StepShare& share, const TensorNames& names) const override;
   FileRanges held_out_reads(const HeldOut& held_out, const RoundShare& share, const TensorNames& names) const override;
@@ -74,7 +74,7 @@ class GraphsSource : public Source {
   struct Dataset {
     std::unique_ptr<const GraphsDataset> file;
     EdgeCounts counts = {};
-    std::vector<int64_t> held_out = {};  // structures
+    std::span<const int64_t> held_out = {};  // structures, in the file
     int64_t branch = 0;
     size_t of_statistics = 0;
     std::vector<int64_t> labels = {}, atom_features = {}, edge_features = {};  // numbers of properties; -1: it has none
@@ -91,6 +91,7 @@ class GraphsSource : public Source {
   SizesOfSamples sizes_of(std::span<const Place> places) const;
   void open_dataset(const std::string& prefix, int64_t branch);
   void check_sizes(const Sizes& budget) const;
+  GraphsStatistics statistics_of_datasets() const;
 
   GraphsConfig config_;
   GraphsRequest request_;

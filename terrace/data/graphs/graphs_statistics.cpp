@@ -213,8 +213,8 @@ GraphsStatistics compute_graphs_statistics(const std::vector<const GraphsDataset
       const std::span<const uint8_t> species = dataset.structure(structure).species;
       elements.insert(species.begin(), species.end());
       atoms += static_cast<double>(species.size());
-      edges += static_cast<double>(counts[number]->edges[static_cast<size_t>(structure)]);
-      log_degrees += counts[number]->log_degrees[static_cast<size_t>(structure)];
+      edges += static_cast<double>(edges_of(dataset, *counts[number], structure));
+      log_degrees += log_degrees_of(dataset, *counts[number], structure);
     }
   }
   statistics.elements.assign(elements.begin(), elements.end());

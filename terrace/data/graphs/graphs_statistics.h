@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "terrace/base/json.h"
 #include "terrace/data/graphs/edge_counts.h"
 #include "terrace/data/graphs/element_fit.h"
 #include "terrace/data/graphs/graphs_dataset.h"
@@ -69,6 +70,15 @@ struct GraphsStatistics {
 // property with their width or none.
 GraphsStatistics compute_graphs_statistics(const std::vector<const GraphsDataset*>& datasets,
                                            const std::vector<const EdgeCounts*>& counts, const GraphsRequest& request);
+
+// text(), of which parse_graphs_statistics() makes the same to the bit. "" where JSON has no such numbers, as infinite
+// scales of labels that are too large.
+std::string exact_text(const GraphsStatistics& statistics);
+// Of exact_text() by this program.
+GraphsStatistics parse_graphs_statistics(std::string_view text);
+
+// What of a request the statistics and the numbers of edges depend on.
+Json json_of_request(const GraphsRequest& request);
 
 // Throws UserError that names the file.
 GraphsStatistics read_graphs_statistics(const std::filesystem::path& path);

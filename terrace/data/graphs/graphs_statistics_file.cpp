@@ -95,6 +95,35 @@ std::string GraphsStatistics::text() const {
   return json.dump(1) + "\n";
 }
 
+GraphsStatistics parse_graphs_statistics(std::string_view text) { return graphs_statistics_of(parse_json(text)); }
+
+std::string exact_text(const GraphsStatistics& statistics) {
+  std::string text = statistics.text();
+  try {
+    if (parse_graphs_statistics(text) == statistics) return text;
+  } catch (const Json::exception&) {  // null for a number
+  } catch (const UserError&) {
+  }
+  return "";
+}
+
+Json json_of_request(const GraphsRequest& request) {
+  Json labels = Json::array();
+  for (const GraphLabel& label : request.labels) {
+    labels.push_back({{"name", label.name},
+                      {"property", label.property},
+                      {"level", word_of(label.level)},
+                      {"width", label.width},
+                      {"offset", offset_words[static_cast<size_t>(label.offset)]},
+                      {"scaled_as", label.scaled_as},
+                      {"per_atom", label.per_atom}});
+  }
+  return {{"labels", labels},
+          {"given_edges", request.given_edges},
+          {"radius", request.radius},
+          {"max_neighbours", request.max_neighbours}};
+}
+
 GraphsStatistics read_graphs_statistics(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) {
     throw UserError::of("data.statistics: {} does not exist; leave the key out to use the statistics of data.train",

@@ -69,18 +69,13 @@ class Loader {
   // share of each corpus. The result is the same at every call and for every seed.
   std::vector<HeldOut> held_out(uint64_t at_most) const;
 
-  // Two identities of the corpora, each with an entry for every corpus and split, those of a phase apart.
-  //
-  // The full identity: name, tokens, windows of the split, and the checksum of the whole index. Checkpoints keep it,
-  // and a run continues only where it is the same. It reads every index, which takes seconds for gigabytes, so that
-  // only one rank should call it.
+  // The identity of the corpora, with an entry for every corpus and split, those of a phase apart: name, tokens,
+  // windows of the split, and the checksum of the whole index. Checkpoints keep it, and a run continues only where it
+  // is the same. It reads every index, which takes seconds for gigabytes, so that only one rank should call it.
   Json identity() const;
   // For each phase an object with from_step and corpora, as identity() has them, of the phase's corpora and what the
   // phase adds to the held-out ones.
   Json phase_identities() const;
-  // The cheap identity: the same with corpus_fingerprint() in place of the checksum. It takes milliseconds, so every
-  // rank computes it and all compare: that detects different files with the same names and sizes on different machines.
-  Json fingerprint() const;
 
   // The unigram baseline: the mean over validation targets of -ln(frequency in the training split), add-one smoothed,
   // in nats per token. It reads both splits once, or at most `token_limit` evenly spread tokens of each. The result is

@@ -32,7 +32,6 @@ class TextSource : public Source {
   uint64_t samples_in_epoch() const override { return loader_.samples(Split::train); }
   int64_t items(uint64_t, int64_t samples) const override { return samples * sequence_; }
   Json identity() const override;
-  Json fingerprint() const override { return loader_.fingerprint(); }
   std::string difference(const Json& older, const Json& own, int64_t steps_done) const override;
   std::vector<Baseline> baselines() const override;
   std::vector<AttachedFile> attached_files() const override;

@@ -40,7 +40,6 @@ class GridSource : public data::Source {
     return {{.role = "statistics", .path = statistics_, .stored_as = "statistics.json"}};
   }
   Json identity() const override;
-  Json fingerprint() const override { return identity(); }
 
   // The samples with these numbers, of held-out starts or of the run.
   data::MicroBatch batch(std::vector<int64_t> numbers, bool held_out, const data::TensorNames& names) const;

@@ -42,7 +42,6 @@ class PairSource : public data::Source {
     return {{.role = "samples", .path = file_, .stored_as = "samples.txt"}};
   }
   Json identity() const override { return checksum_; }
-  Json fingerprint() const override { return checksum_; }
 
   // The training sample with this number in the run.
   const std::vector<float>& sample(uint64_t number) const;
