@@ -60,8 +60,13 @@ ProductSize size_of_weights(const at::Tensor& dy, const at::Tensor& x) { return 
 // adds in fp32, and torch's fp16 products take a hundred times as long.
 at::ScalarType computed_in(at::ScalarType type) { return type == at::kHalf ? at::kFloat : type; }
 
+// Without AVX-512 torch multiplies numbers of 16 bits one by one, at less than a tenth of the rate of fp32.
+bool torch_computes_wider(const at::Tensor& x) {
+  return x.is_cpu() && x.element_size() == 2 && !cpu::has_matmul(at::kFloat);
+}
+
 bool computes_wider(const at::Tensor& x, Products chosen) {
-  return x.scalar_type() == at::kHalf && own_products(x, chosen);
+  return own_products(x, chosen) ? x.scalar_type() == at::kHalf : torch_computes_wider(x);
 }
 
 at::Tensor wide(const at::Tensor& x) { return x.defined() ? x.to(at::kFloat) : x; }
@@ -84,8 +89,11 @@ void in_equal_pieces(const at::Tensor& x, const at::Tensor& y, const Product& pr
 void decode_into(const at::Tensor& y, const at::Tensor& active, const at::Tensor& x, const at::Tensor& weight,
                  const at::Tensor& bias) {
   if (!x.is_cpu() || !cpu::has_rows_times(x.scalar_type())) {
-    in_equal_pieces(x, y,
-                    [&](const at::Tensor& rows) { return times_transposed(rows, weight, bias, Products::torch); });
+    const bool wider = torch_computes_wider(x);
+    const at::Tensor w = wider ? wide(weight) : weight, b = wider ? wide(bias) : bias;
+    in_equal_pieces(x, y, [&](const at::Tensor& rows) {
+      return times_transposed(wider ? wide(rows) : rows, w, b, Products::torch);
+    });
     if (active.defined())
       in_equal_pieces(y, active, [](const at::Tensor& rows) { return activated(rows, Activation::gelu); });
     return;
@@ -130,11 +138,11 @@ at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const
     decode_into(y, {}, x, weight, bias);
     return y;
   }
-  if (!own_products(x, products)) {
-    return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
-  }
   if (computes_wider(x, products)) {
     return times_transposed(wide(x), wide(weight), wide(bias), products).to(x.scalar_type());
+  }
+  if (!own_products(x, products)) {
+    return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
   }
   at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
   Finish finish = into(y, Finish::Kind::store);
@@ -230,10 +238,10 @@ void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& we
 
 at::Tensor times_activation_backward(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner,
                                      Products products, Activation activation) {
-  if (!own_products(dy, products)) return activation_backward(at::mm(dy, weight), inner, activation);
   if (computes_wider(dy, products)) {
     return times_activation_backward(wide(dy), wide(weight), wide(inner), products, activation).to(inner.scalar_type());
   }
+  if (!own_products(dy, products)) return activation_backward(at::mm(dy, weight), inner, activation);
   if (activation == Activation::gelu_erf) return activation_backward(times(dy, weight, products), inner, activation);
   const bool gated = activation == Activation::swiglu;
   at::Tensor out = at::empty_like(inner);

@@ -12,7 +12,8 @@
 namespace terrace::ops {
 
 // Whether our kernels compute products of tensors like `x`: they are chosen and the processor has the instructions.
-// Products of fp16 are computed in fp32 from copies of their factors and rounded once.
+// Products of fp16, and on processors without AVX-512 torch's of bf16 too, are computed in fp32 from copies of their
+// factors and rounded once.
 bool own_products(const at::Tensor& x, Products chosen);
 
 // The kernels of products of the type on the device under this choice: "avx512" or "torch".
