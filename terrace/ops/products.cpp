@@ -193,13 +193,10 @@ std::pair<at::Tensor, at::Tensor> times_transposed_activated(const at::Tensor& x
     in_equal_pieces(inner, out, [](const at::Tensor& rows) { return activated(rows, Activation::gelu_erf); });
     return {inner, out};
   }
-  if (computes_wider(x, products)) {
+  const bool has_own = own_products(x, products), wider = has_own && computes_wider(x, products);
+  if (!has_own || wider || activation == Activation::gelu_erf) {
     const at::Tensor inner = times_transposed(x, weight, bias, products);
-    return {inner, activated(wide(inner), activation).to(x.scalar_type())};
-  }
-  if (!own_products(x, products) || activation == Activation::gelu_erf) {
-    const at::Tensor inner = times_transposed(x, weight, bias, products);
-    return {inner, activated(inner, activation)};
+    return {inner, wider ? activated(wide(inner), activation).to(x.scalar_type()) : activated(inner, activation)};
   }
   const bool gated = activation == Activation::swiglu;
   const at::Tensor inner = at::empty({x.size(0), weight.size(0)}, x.options());
@@ -238,10 +235,10 @@ void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& we
 
 at::Tensor times_activation_backward(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner,
                                      Products products, Activation activation) {
+  if (!own_products(dy, products)) return activation_backward(times(dy, weight, products), inner, activation);
   if (computes_wider(dy, products)) {
     return times_activation_backward(wide(dy), wide(weight), wide(inner), products, activation).to(inner.scalar_type());
   }
-  if (!own_products(dy, products)) return activation_backward(at::mm(dy, weight), inner, activation);
   if (activation == Activation::gelu_erf) return activation_backward(times(dy, weight, products), inner, activation);
   const bool gated = activation == Activation::swiglu;
   at::Tensor out = at::empty_like(inner);
