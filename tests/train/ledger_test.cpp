@@ -7,6 +7,7 @@
 #include <string>
 
 #include "terrace/ops/product_choice.h"
+#include "terrace/ops/products.h"
 #include "terrace/train/run.h"
 #include "tests/train/tiny_run.h"
 
@@ -94,6 +95,9 @@ TEST_F(StepLedger, ALayerMakesThePassesThatItsFormulasSay) {
 // Of everything: the products of four matrices in three directions, of which those with biases add them; and few
 // others.
 TEST_F(StepLedger, ALayerStaysBelowItsLimits) {
+  if (ops::products_instructions(at::kCPU, at::kFloat, ops::Products::own) == std::string_view("torch")) {
+    GTEST_SKIP() << "without AVX-512, products of bf16 are computed from copies in fp32, unlike on a GPU";
+  }
   Ledger ledger = of_a_layer();
   EXPECT_EQ(ledger["aten::addmm"].calls, 4);
   EXPECT_EQ(ledger["aten::mm"].calls, 8);
