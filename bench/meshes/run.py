@@ -6,8 +6,8 @@
 Makes an environment of its own for scikit-fem (.deps/meshes) and 2,000 meshes with the solution of the steady heat equation at their
 nodes (make_meshes.py), parts them 80/10/10, and trains meshes.toml with the settings at the end, with model.pool_every as WAYS says.
 The table has the mean absolute errors at the nodes of the test part, beside those of the solution with the one diffusivity that is nearest to the
-true one, mesh by mesh, and the same for 200 meshes of another seed, which played no part when the settings were chosen. Exits with 1 where the best
-of either is not below BAR of it. What is finished is not repeated.
+true one, mesh by mesh, and the same for 200 meshes of another seed, which played no part when the settings were chosen. Exits with 1 where no
+network is below BAR of it on both. What is finished is not repeated.
 """
 import argparse
 import json

@@ -1,4 +1,4 @@
-// A process that is told what another one found in the files of graphs reads no whole array of them when it starts.
+// A process that takes over what another one found in the files of graphs reads no whole array of them when it starts.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -98,9 +98,7 @@ class GraphStartReads : public testing::Test {
 
   // What the first process of a run sends to the others.
   std::string noted() const {
-    const NotedTexts texts;
-    open();
-    return texts.bytes();
+    return noted_while([&] { open(); });
   }
 
   std::filesystem::path counts_path(size_t dataset) const { return edge_counts_path(config_.train[dataset], request_); }

@@ -26,21 +26,18 @@ Loader opened(const std::string& name) { return {text_config({name}, 0.1), 16, w
 
 // What a rank needs of a corpus before its first sample.
 void expect_opened_unread(const std::string& name) {
-  std::string noted_bytes;
   std::string fingerprint;
   uint64_t samples = 0, documents = 0;
-  {
-    const NotedTexts noted;
+  const std::string noted = noted_while([&] {
     const Loader first = opened(name);
     samples = first.samples(Split::train);
     const TokenCorpus corpus(name);
     fingerprint = corpus.fingerprint();
     documents = corpus.index().documents();
-    noted_bytes = noted.bytes();
-  }
+  });
   for (const auto& file : corpus_files(name)) zero_in_place(file);
   EXPECT_NE(user_error([&] { opened(name); }), "");
-  const TakenTexts taken(noted_bytes);
+  const TakenTexts taken(noted);
   const Loader other = opened(name);
   EXPECT_EQ(other.samples(Split::train), samples);
   EXPECT_EQ(TokenCorpus(name).fingerprint(), fingerprint);
@@ -59,15 +56,10 @@ TEST(StartReads, TakeNoAnswerOfAnotherFile) {
   const TemporaryFolder folder;
   const std::string name = folder / "corpus";
   write_corpus(name, {some_tokens(700)}, words);
-  std::string noted_bytes;
-  {
-    const NotedTexts noted;
-    opened(name);
-    noted_bytes = noted.bytes();
-  }
+  const std::string noted = noted_while([&] { opened(name); });
   for (const auto& file : corpus_files(name)) std::filesystem::remove(file);
   write_corpus(name, {some_tokens(300), some_tokens(200)}, words);
-  const TakenTexts taken(noted_bytes);
+  const TakenTexts taken(noted);
   EXPECT_EQ(TokenCorpus(name).tokens(), 500u);
   EXPECT_EQ(TokenCorpus(name).index().documents(), 2u);
 }

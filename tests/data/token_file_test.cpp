@@ -93,15 +93,10 @@ std::string refusal(const std::vector<std::byte>& bytes) {
 TEST(TokenFile, IsNotReadWhereAnotherProcessHasFoundItsDocuments) {
   const TemporaryFolder folder;
   const std::string path = write_file(folder, "5 6 7 50256 8 9 50256", 1);
-  std::string noted_bytes;
-  {
-    const NotedTexts noted;
-    const TokenCorpus first(path);
-    noted_bytes = noted.bytes();
-  }
+  const std::string noted = noted_while([&] { TokenCorpus{path}; });
   zero_in_place(path);
   EXPECT_NE(user_error([&] { TokenCorpus{path}; }), "");
-  const TakenTexts taken(noted_bytes);
+  const TakenTexts taken(noted);
   const TokenCorpus other(path);
   EXPECT_EQ(other.tokens(), 7u);
   EXPECT_EQ(other.index().document_begin(1), 4u);

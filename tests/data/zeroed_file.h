@@ -28,6 +28,14 @@ inline void zero_in_place(const std::filesystem::path& path) {
   ::close(descriptor);
 }
 
+// What a process that does this sends to the others.
+template <typename Work>
+std::string noted_while(const Work& work) {
+  const NotedTexts noted;
+  work();
+  return noted.bytes();
+}
+
 // While it exists, what another process has read or found is taken over.
 class TakenTexts {
  public:

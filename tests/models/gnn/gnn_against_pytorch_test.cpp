@@ -156,12 +156,7 @@ TEST_P(GnnAgainstPyTorch, EqualsItTo1e10InFp64) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, GnnAgainstPyTorch, ::testing::ValuesIn(small_gnns()), [](const auto& small) {
-  std::string name = small.param.name;
-  std::erase_if(name, [](char c) { return c == ','; });
-  std::ranges::replace(name, ' ', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Networks, GnnAgainstPyTorch, ::testing::ValuesIn(small_gnns()), test_name);
 
 }  // namespace
 }  // namespace terrace::models::gnn

@@ -15,6 +15,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -351,6 +352,14 @@ inline Pass training_pass(const ModelConfig& config) {
   for (size_t i = 0; i < config.outputs.size(); ++i) pass.gradient_scales.push_back(i % 2 == 0 ? 0.5 : 0.25);
   pass.gradient_scales.resize(2 * config.outputs.size(), 0.0);
   return pass;
+}
+
+// Of a test with the network as its parameter.
+inline std::string test_name(const ::testing::TestParamInfo<SmallGnn>& small) {
+  std::string name = small.param.name;
+  std::erase_if(name, [](char c) { return c == ','; });
+  std::ranges::replace(name, ' ', '_');
+  return name;
 }
 
 // For messages of tests.
