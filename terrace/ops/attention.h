@@ -34,6 +34,15 @@ struct RotaryTable {
   at::Tensor sines;
 };
 
+// The documents that attention keeps apart; nothing defined: each sequence is one.
+struct Documents {
+  at::Tensor numbers = {};  // [B, T] int64, equal within a document
+  // The places in all B * T tokens at which documents begin, ascending, and B * T: [documents + 1] int32. Only where
+  // the tokens of a document are consecutive and in one sequence. If it is undefined, attention on a GPU needs a mask.
+  at::Tensor starts = {};
+  int64_t longest = 0;  // tokens of the longest document of `starts`
+};
+
 // How the angles are divided for sequences longer than those of an earlier training. linear (Chen et al., arXiv
 // 2306.15595): all by `factor`. llama3 (Llama 3.1): those of pairs that turn at most low_frequency times in
 // original_positions by `factor`, those that turn at least high_frequency times by 1, and those between by a mean of
@@ -79,14 +88,14 @@ at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSi
 enum class AttentionChoice { fastest, torch };
 
 // split_heads and attention in one operation: joint [B, T, columns()] -> context [B, T, H * hd]. A query sees the keys
-// that `visibility` says and, if `documents` [B, T] int64 is defined, of these only those of its document; with a
+// that `visibility` says and, if `documents.numbers` is defined, of these only those of its document; with a
 // `window` above 0, which goes with causal attention only, of these only the last `window` up to its own (Beltagy et
 // al., arXiv 2004.05150; Mistral 7B, arXiv 2310.06825). Our kernels
 // compute it if head_dim is at most 256 and the processor has AVX-512 (for bf16 also AVX-512 BF16). They read `joint`
 // and write its gradient in place, for fp16 by way of a copy in fp32, and keep joint, context and one number per query
 // for backward. In all other cases joint_attention() calls the two functions above.
 at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
-                           const at::Tensor& positions, const at::Tensor& documents,
+                           const at::Tensor& positions, const Documents& documents,
                            AttentionChoice choice = AttentionChoice::fastest,
                            Visibility visibility = Visibility::causal, int64_t window = 0);
 

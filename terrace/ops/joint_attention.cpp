@@ -7,9 +7,9 @@
 #include "terrace/base/error.h"
 #include "terrace/ops/attention.h"
 #include "terrace/ops/attention_kernels.h"
+#include "terrace/ops/flash_attention.h"
 #include "terrace/ops/saved_object.h"
 #include "terrace/ops/second_derivative.h"
-#include "terrace/ops/windowed_attention.h"
 #include "terrace/profile/record.h"
 
 namespace terrace::ops {
@@ -91,7 +91,7 @@ at::Tensor document_begins(const at::Tensor& documents) {
 }  // namespace
 
 at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
-                           const at::Tensor& positions, const at::Tensor& documents, AttentionChoice choice,
+                           const at::Tensor& positions, const Documents& documents, AttentionChoice choice,
                            Visibility visibility, int64_t window) {
   TERRACE_CHECK(window == 0 || visibility == Visibility::causal, "a window of {} keys without causal attention",
                 window);
@@ -99,15 +99,19 @@ at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, co
   if (window >= length) window = 0;
   const AttentionKernels* kernels = attention_kernels(joint.device(), joint.scalar_type(), layout);
   if (!kernels || choice == AttentionChoice::torch) {
+    const Heads heads = split_heads(joint, layout, table, positions);
+    const bool has_documents = documents.numbers.defined(), has_starts = documents.starts.defined();
+    const bool flash = takes_flash(joint.device(), joint.scalar_type(), layout.head_dim);
+    if (flash && (has_documents ? has_starts : window > 0)) {
+      return flash_attention(heads, documents, visibility, window);
+    }
     at::Tensor mask;
-    if (documents.defined()) {
-      mask = document_mask(documents, visibility, window);
-    } else if (window > 0 && takes_windows(joint.device(), joint.scalar_type(), layout.head_dim)) {
-      return windowed_attention(split_heads(joint, layout, table, positions), window);
+    if (has_documents) {
+      mask = document_mask(documents.numbers, visibility, window);
     } else if (window > 0) {
       mask = causal_mask(length, length, joint.device(), window);
     }
-    return attention(split_heads(joint, layout, table, positions), mask, {}, "", visibility);
+    return attention(heads, mask, {}, "", visibility);
   }
   TERRACE_CHECK(joint.dim() == 3 && joint.size(2) == layout.columns(), "{} columns for heads of {}", joint.size(-1),
                 layout.columns());
@@ -121,7 +125,7 @@ at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, co
     arguments.input.table = *table;
     if (positions.defined()) arguments.input.positions = positions.contiguous();
   }
-  if (documents.defined()) arguments.input.document_begins = document_begins(documents);
+  if (documents.numbers.defined()) arguments.input.document_begins = document_begins(documents.numbers);
   return JointAttentionFunction::apply(joint, std::move(arguments));
 }
 

@@ -2,9 +2,11 @@
 #include "terrace/data/text/loader.h"
 
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <set>
 
+#include "terrace/data/text/text_source.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {
@@ -204,6 +206,20 @@ TEST(Loader, DocumentsAreToldApartWhereAskedFor) {
   EXPECT_EQ(row(batch.targets, 1 - first), (std::vector<int64_t>{25, 26, 1, -1, 31, 32, 33, 1}));
   EXPECT_EQ(row(batch.positions, 1 - first), (std::vector<int64_t>{0, 1, 2, 3, 0, 1, 2, 3}));
   EXPECT_EQ(row(batch.documents, 1 - first), (std::vector<int64_t>{0, 0, 0, 0, 1, 1, 1, 1}));
+}
+
+TEST(TextSource, SaysWhereDocumentsBegin) {
+  // A document of the first sequence has the number of one in the second.
+  const std::vector<int64_t> documents{0, 0, 1, 2, 2, 2, 2, 2, 3, 3};
+  MicroBatch batch;
+  add_document_starts(documents, 5, batch);
+  const HostTensor& starts = batch.tensors.at("document_starts");
+  EXPECT_EQ(starts.type, HostTensor::Type::int32);
+  EXPECT_EQ(starts.sizes, std::vector<int64_t>{6});
+  std::vector<int32_t> places(6);
+  std::memcpy(places.data(), starts.bytes.data(), starts.bytes.size());
+  EXPECT_EQ(places, (std::vector<int32_t>{0, 2, 3, 5, 8, 10}));
+  EXPECT_EQ(batch.sizes, (Sizes{{"longest_document", 3}}));
 }
 
 TEST(Loader, RefusesUnloadableDataWithTheWayOut) {

@@ -68,7 +68,7 @@ void JointAttention::check(testing::PyTorch& pytorch, const Size& size, bool rot
   const auto ours = testing::results_of(
       [&](Leaves& leaves) {
         return Tensors{{"y", joint_attention(leaves.tensor("joint"), size.layout(), rotary ? &table : nullptr,
-                                             leaves.tensor("positions"), leaves.tensor("documents"),
+                                             leaves.tensor("positions"), {leaves.tensor("documents")},
                                              AttentionChoice::fastest, visibility, window)}};
       },
       inputs);
@@ -238,7 +238,7 @@ TEST_P(JointAttention, IgnoresLaterTokensAndOtherDocuments) {
   const Size size{1, 300, 1, 2, 32};
   at::NoGradGuard no_grad;
   const at::Tensor input = joint(size), documents = at::arange(300, at::kLong).div(130, "floor").unsqueeze(0);
-  const auto of = [&](const at::Tensor& x) { return joint_attention(x, size.layout(), nullptr, {}, documents); };
+  const auto of = [&](const at::Tensor& x) { return joint_attention(x, size.layout(), nullptr, {}, {documents}); };
   const at::Tensor context = of(input);
   const at::Tensor later = input.clone(), other = input.clone();
   later.narrow(1, 200, 100).fill_(7);
@@ -253,7 +253,7 @@ TEST_P(JointAttention, DependsOnEveryTokenOfTheDocumentAloneIfItSeesAllKeys) {
   at::NoGradGuard no_grad;
   const at::Tensor input = joint(size), documents = at::arange(300, at::kLong).div(130, "floor").unsqueeze(0);
   const auto of = [&](const at::Tensor& x) {
-    return joint_attention(x, size.layout(), nullptr, {}, documents, AttentionChoice::fastest, Visibility::all);
+    return joint_attention(x, size.layout(), nullptr, {}, {documents}, AttentionChoice::fastest, Visibility::all);
   };
   const at::Tensor changed = input.clone();
   changed[0][259].fill_(7);  // the last of the second document's tokens 130 .. 259

@@ -40,6 +40,9 @@ MicroBatch micro_batch_of(SampleBatch&& batch, const TensorNames& names) {
   add("targets", batch.targets);
   add("positions", batch.positions);
   add("documents", batch.documents);
+  if (!batch.documents.empty() && names.contains("document_starts")) {
+    add_document_starts(batch.documents, batch.length, result);
+  }
   result.samples = std::move(batch.ids);
   return result;
 }
@@ -153,6 +156,23 @@ RoundSamples held_out_samples(const HeldOut& held_out, const RoundShare& share) 
 std::string file_checksum(const std::string& path) { return checksum(MappedFile(path).bytes()); }
 
 }  // namespace
+
+void add_document_starts(std::span<const int64_t> documents, int64_t length, MicroBatch& batch) {
+  std::vector<int32_t> starts;
+  int32_t longest = 0;
+  const auto add = [&](size_t place) {
+    const auto start = static_cast<int32_t>(place);
+    if (!starts.empty()) longest = std::max(longest, start - starts.back());
+    starts.push_back(start);
+  };
+  for (size_t i = 0; i < documents.size(); ++i) {
+    if (i % static_cast<size_t>(length) == 0 || documents[i] != documents[i - 1]) add(i);
+  }
+  add(documents.size());
+  const auto count = static_cast<int64_t>(starts.size());
+  batch.tensors["document_starts"] = HostTensor::of(starts, {count});
+  batch.sizes["longest_document"] = longest;
+}
 
 TextSource::TextSource(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed,
                        const std::vector<TextPhase>& phases, int64_t global_batch)

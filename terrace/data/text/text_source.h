@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ namespace terrace::data {
 //   targets    [N, T] int64: the next token; -1 where there is none to predict
 //   positions  [N, T] int64, only with reset_at_documents: distance from the document's start
 //   documents  [N, T] int64, only with reset_at_documents: ascending number within the sample
+//   document_starts  [documents + 1] int32 with the size "longest_document", see add_document_starts()
 class TextSource : public Source {
  public:
   // As Loader, throws included.
@@ -48,6 +50,10 @@ class TextSource : public Source {
   std::string tokenizer_, tokenizer_stored_as_ = "tokenizer.model";
   Loader loader_;
 };
+
+// Adds "document_starts", the places in documents [N, T] at which another document or sequence begins and N * T, and
+// the size "longest_document", the most places between two of them.
+void add_document_starts(std::span<const int64_t> documents, int64_t length, MicroBatch& batch);
 
 // A sentence for every problem with the files that [data] names, found without reading the corpora.
 std::vector<std::string> problems_with_files(const TextConfig& config, int64_t vocabulary,

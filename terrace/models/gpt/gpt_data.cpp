@@ -62,6 +62,7 @@ data::MicroBatch GptData::random_batch(const config::Config& config, int64_t fir
   if (!data::text_of(config).reset_at_documents) return batch;
   add("positions", positions);
   add("documents", documents);
+  data::add_document_starts(documents, model.sequence, batch);
   return batch;
 }
 

@@ -56,6 +56,12 @@ ops::RotaryScaling scaling_of(const ModelConfig& config) {
           .original_positions = config.rope_original_sequence};
 }
 
+ops::Documents documents_of(const Batch& batch) {
+  ops::Documents documents{.numbers = batch["documents"], .starts = batch["document_starts"]};
+  if (documents.starts.defined()) documents.longest = batch.sizes.at("longest_document");
+  return documents;
+}
+
 std::vector<nn::Parameter*> parameters_of(nn::Module& first, nn::Module& second) {
   std::vector<nn::Parameter*> list = first.parameters();
   const std::vector<nn::Parameter*> more = second.parameters();
@@ -108,7 +114,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
                               const Batch& batch, const Pass& pass) const {
   KeyValueCache* const cache = cache_of(pass);
   const auto core = [this, table, positions, batch, pass, cache](const at::Tensor& joint) {
-    const at::Tensor& documents = batch["documents"];
+    const ops::Documents documents = documents_of(batch);
     const ops::HeadLayout layout = layout_.part(joint.size(-1));
     auto dropout = dropout_site(dropout_, batch, pass);
     if (!cache && dropout.rate == 0.0) {
@@ -118,8 +124,9 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::RotaryTable* table
     // In attention a rank has all positions and a part of the heads.
     if (dropout.rate > 0) dropout.first_head = layout_.head_of(joint_.weight.mark.row_ranges.front().begin);
     ops::Heads heads = ops::split_heads(joint, layout, table, positions);  // [B, H, T, hd], [B, G, T, hd] twice
-    at::Tensor mask =
-        documents.defined() ? ops::document_mask(documents, ops::Visibility::causal, window_) : at::Tensor();
+    at::Tensor mask = documents.numbers.defined()
+                          ? ops::document_mask(documents.numbers, ops::Visibility::causal, window_)
+                          : at::Tensor();
     if (cache) {
       TERRACE_CHECK(!mask.defined(), "a key-value cache holds one document a sequence");
       const int64_t length = joint.size(1);

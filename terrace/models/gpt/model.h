@@ -92,6 +92,7 @@ class HeadUnit : public nn::Module {
 //   targets    [B, T] int64; a target of -1 is not counted in the loss
 //   positions  [B, T] int64; if absent, 0 .. T-1
 //   documents  [B, T] int64, equal within a document; if absent, attention is over the whole sequence
+//   document_starts  [documents + 1] int32 (ops::Documents::starts), with the size "longest_document"; may be absent
 // One tensor passes from unit to unit, the hidden states [B, T, D].
 class Gpt : public Model {
  public:

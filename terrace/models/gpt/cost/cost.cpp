@@ -133,8 +133,8 @@ int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& 
 
 MaskBytes mask_bytes(const ModelConfig& config, const UnitTableOptions& options, bool documents) {
   const bool windows = config.window > 0 && config.window < config.sequence;
-  const bool windowed = options.element_bytes == 2 && config.head_dim <= 256 && config.head_dim % 8 == 0;
-  if (!options.on_gpu || (!documents && (!windows || windowed))) return {};
+  const bool flash = options.element_bytes == 2 && config.head_dim <= 256 && config.head_dim % 8 == 0;
+  if (!options.on_gpu || flash || (!documents && !windows)) return {};
   const int64_t pairs = (documents ? options.samples : 1) * config.sequence * config.sequence;
   // One byte a pair for each of: equal documents, those before the query, those in the window.
   return {.kept = pairs * options.element_bytes, .temporary = pairs * (windows ? 3 : 2)};

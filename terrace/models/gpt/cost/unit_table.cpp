@@ -89,7 +89,7 @@ class Builder {
 
   void attention(int64_t layer) {
     begin(fmt::format("blocks.{}.attention", layer), layer);
-    if (reset_at_documents_) table_.back().batch_tensors = {"positions", "documents"};
+    if (reset_at_documents_) table_.back().batch_tensors = {"positions", "documents", "document_starts"};
     const int64_t columns = config_.heads * config_.head_dim;
     norm("attention_norm");
     linear("attention.qkv", config_.width, columns + 2 * config_.kv_heads * config_.head_dim, config_.has_qkv_bias());
