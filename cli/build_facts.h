@@ -9,8 +9,8 @@ namespace terrace::cli {
 // where the sources come neither from a repository nor from the archive of tools/bundle.
 std::string_view commit();
 
-// Lines "NAME: TEXT" without a last line end: compiler, torch, MPI, CUDA ("none" without) and where the libraries come
-// from.
+// Lines "NAME: TEXT" without a last line end: compiler, torch, MPI, CUDA and HIP ("none" without) and where the
+// libraries come from.
 std::string_view build_facts();
 
 }  // namespace terrace::cli

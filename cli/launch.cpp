@@ -53,7 +53,10 @@ std::string program_of(const LaunchArguments& arguments) {
 // What is spread is taken for an installation of this program.
 std::optional<std::string> kernels_for(const LaunchArguments& arguments) {
   if (!arguments.program.empty() || !build_kind().missing_commands.empty()) return std::nullopt;
-  return build_facts().find("\nCUDA: none") == std::string_view::npos ? "NVIDIA" : "";
+  const auto has = [](std::string_view toolkit) {
+    return build_facts().find(fmt::format("\n{}: none", toolkit)) == std::string_view::npos;
+  };
+  return has("CUDA") ? "NVIDIA" : has("HIP") ? "AMD" : "";
 }
 
 void check_archive(const LaunchArguments& arguments) {

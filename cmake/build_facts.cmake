@@ -1,4 +1,4 @@
-# What `terrace --version` says of the build: the commit, the compiler, torch, MPI and CUDA.
+# What `terrace --version` says of the build: the commit, the compiler, torch, MPI, CUDA and HIP.
 
 # Run as a script at each build, with SOURCE and OUTPUT: writes the commit into a C++ file, if it has changed.
 if(CMAKE_SCRIPT_MODE_FILE)
@@ -41,6 +41,7 @@ function(terrace_build_facts target)
   set(torch none)
   set(mpi none)
   set(cuda none)
+  set(hip none)
   if(TERRACE_TRAINING)
     set(torch unknown)
     if(EXISTS ${TERRACE_TORCH_ROOT}/version.py)
@@ -54,13 +55,16 @@ function(terrace_build_facts target)
   if(TERRACE_CUDA)
     string(REPLACE ";" ", " architectures "${CMAKE_CUDA_ARCHITECTURES}")
     set(cuda "${CUDAToolkit_VERSION} for ${architectures}")
+  elseif(TERRACE_HIP)
+    string(REPLACE ";" ", " architectures "${CMAKE_HIP_ARCHITECTURES}")
+    set(hip "${TERRACE_HIP_VERSION} for ${architectures}")
   endif()
   if(TERRACE_LIBRARIES)
     set(libraries "of the archive, static")
   else()
     set(libraries "of the system")
   endif()
-  set(facts "compiler: ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} for ${CMAKE_SYSTEM_PROCESSOR}, ${CMAKE_BUILD_TYPE}\\ntorch: ${torch}\\nMPI: ${mpi}\\nCUDA: ${cuda}\\nlibraries: ${libraries}")
+  set(facts "compiler: ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} for ${CMAKE_SYSTEM_PROCESSOR}, ${CMAKE_BUILD_TYPE}\\ntorch: ${torch}\\nMPI: ${mpi}\\nCUDA: ${cuda}\\nHIP: ${hip}\\nlibraries: ${libraries}")
   terrace_generated_source(${target} ${CMAKE_BINARY_DIR}/build_facts.cpp
     "// Written by cmake/build_facts.cmake.\n#include \"cli/build_facts.h\"\n\nnamespace terrace::cli {\n\nstd::string_view build_facts() { return \"${facts}\"; }\n\n}  // namespace terrace::cli\n")
 

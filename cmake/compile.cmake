@@ -10,6 +10,7 @@ if(TERRACE_CCACHE)
   # Without the build folder in the hash and with paths relative to it, every clone and build folder shares one cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${TERRACE_CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+  set(CMAKE_HIP_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
 # Contraction into fused multiply-adds would make a value depend on whether it fell into a vector loop or its tail.

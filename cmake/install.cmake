@@ -18,7 +18,7 @@ function(terrace_install)
     ${CMAKE_BINARY_DIR}/terrace-config.cmake INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
   write_basic_package_version_file(${CMAKE_BINARY_DIR}/terrace-config-version.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/terrace-config.cmake ${CMAKE_BINARY_DIR}/terrace-config-version.cmake
-                ${CMAKE_SOURCE_DIR}/cmake/torch.cmake ${CMAKE_SOURCE_DIR}/cmake/libraries.cmake
+                ${CMAKE_SOURCE_DIR}/cmake/torch.cmake ${CMAKE_SOURCE_DIR}/cmake/rocm.cmake ${CMAKE_SOURCE_DIR}/cmake/libraries.cmake
                 ${CMAKE_SOURCE_DIR}/cmake/bundled_libraries.cmake ${CMAKE_SOURCE_DIR}/cmake/mpi.cmake ${CMAKE_SOURCE_DIR}/cmake/nccl.cmake
           DESTINATION ${package})
   if(TERRACE_LIBRARIES)

@@ -1,5 +1,5 @@
 # Builds and installs terrace from the archive of tools/bundle, without root, network and Python. Sourced by tools/setup, which has
-# read the arguments: archive, torch, prefix, build, jobs, cuda, mpi (yes or no), copy_torch (yes or no), all paths absolute.
+# read the arguments: archive, torch, prefix, build, jobs, cuda, hip, mpi (yes or no), copy_torch (yes or no), all paths absolute.
 
 # problem TEXT: everything that is missing is said at once.
 problems=""
@@ -74,6 +74,15 @@ check_prefix() {
   [ "$free_mb" -ge 1500 ] || problem "$parent has $free_mb MB free and the installation takes up to 1500; give another --prefix"
 }
 
+check_hip() {
+  local rocm=${ROCM_PATH:-/opt/rocm}
+  [ "$hip" = yes ] || return 0
+  [ "$cuda" = no ] || problem "--cuda and --hip exclude each other, since a torch is built for the GPUs of one maker; leave one out"
+  [ -e "$rocm/include/rccl/rccl.h" ] || problem "--hip needs ROCm with RCCL: $rocm has no include/rccl/rccl.h; load its module, which sets ROCM_PATH"
+  [ -z "$torch" ] || [ -e "$torch/lib/libtorch_hip.so" ] ||
+    problem "--hip needs torch for ROCm: $torch has no lib/libtorch_hip.so; install torch 2.11 from PyTorch's index of wheels for ROCm"
+}
+
 check_everything() {
   [ -e "$archive" ] || problem "$archive does not exist; tools/bundle makes it on a Debian 12 machine with a network"
   check_compiler
@@ -83,6 +92,7 @@ check_everything() {
   check_prefix
   [ "$cuda" = no ] || command -v nvcc >/dev/null || [ -n "${CUDA_HOME:-}${CUDA_PATH:-}" ] ||
     problem "--cuda needs the CUDA toolkit 13: nvcc is neither in PATH nor under CUDA_HOME; load its module"
+  check_hip
   [ -z "$problems" ] || stop "terrace cannot be installed so:$problems"
 }
 
@@ -136,6 +146,7 @@ build_program() {
     -DTERRACE_D3="$build/libraries/share/d3.min.js" -DTERRACE_ARROW_ROOT=none)
   [ "$mpi" = yes ] && options+=(-DTERRACE_MPI=ON) || options+=(-DTERRACE_MPI=OFF)
   [ "$cuda" = no ] || options+=(-DTERRACE_CUDA=ON -DCMAKE_CUDA_FLAGS_RELEASE=-O3 ${TERRACE_CUDA_ARCHITECTURES:+-DTERRACE_CUDA_ARCHITECTURES="$TERRACE_CUDA_ARCHITECTURES"})
+  [ "$hip" = no ] || options+=(-DTERRACE_HIP=ON -DCMAKE_HIP_FLAGS_RELEASE=-O3 ${TERRACE_HIP_ARCHITECTURES:+-DTERRACE_HIP_ARCHITECTURES="$TERRACE_HIP_ARCHITECTURES"})
   run_step "configure terrace" "the log's end says what is missing" \
     cmake -S "$sources" -B "$build/terrace_build" "${generator[@]}" "${options[@]}" || return
   if [ "$mpi" = yes ] && grep -q 'No MPI library was found' "$STEP_LOGS/configure_terrace.log"; then
@@ -162,6 +173,9 @@ place_torch() {
   fi
   if [ "$cuda" = yes ]; then
     (cd "$site" && cp -a --parents torch/lib nvidia/*/lib "$to/")
+    return
+  elif [ "$hip" = yes ]; then  # beside its libraries torch has files of ROCm's, which these look for there
+    (cd "$site" && cp -a --parents torch/lib torch/share "$to/")
     return
   fi
   for file in $(ldd "$build/terrace_build/terrace" | awk '$2 == "=>" { print $3 }'); do

@@ -124,8 +124,10 @@ void note_device(Job& job) {
   const machine::Device& device = job.request.machine.device;
   const std::optional<std::string>& kernels = job.request.kernels_for;
   const bool is_gpu = device.launch_seconds > 0, on_cores = job.request.config.train.device == "cpu";
-  const bool lacks_kernels =
-      kernels && (kernels->empty() || (*kernels != "AMD" && device.name.find("AMD") != std::string::npos));
+  const auto is_of_other_maker = [&] {
+    return device.name.find(*kernels == "AMD" ? "NVIDIA" : "AMD") != std::string::npos;
+  };
+  const bool lacks_kernels = kernels && (kernels->empty() || is_of_other_maker());
   if (!is_gpu || (!on_cores && !lacks_kernels)) return;
   const std::string reason =
       on_cores ? "train.device = \"cpu\"" : fmt::format("this program has no kernels for {}", device.name);

@@ -1,9 +1,8 @@
 // Records operations with callbacks of torch's recorder, in one list of spans for each thread.
 #include "terrace/profile/operation_recorder.h"
 
-#include <ATen/Context.h>
-#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/record_function.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -34,7 +33,8 @@ struct OperationRecorder::State {
   }
 
   void wait_for_device() const {
-    if (device.is_cuda()) at::detail::getCUDAHooks().deviceSynchronize(device.index());
+    // Not by torch's CUDAHooksInterface, which has this function in another place where torch is built for AMD's GPUs.
+    if (device.is_cuda()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
   }
 
   const at::Device device;

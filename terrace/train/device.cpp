@@ -19,7 +19,8 @@ at::Device choose_device(const std::string& name, int64_t local_rank) {
   if (name == "cpu") return at::kCPU;
   const bool available = at::globalContext().hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0;
   if (name == "cuda" && !available) {
-    throw UserError("train.device = \"cuda\": this build or machine has no CUDA device; use \"cpu\" or \"auto\"");
+    throw UserError(
+        "train.device = \"cuda\": no GPU is visible, or torch is not built for it; use \"cpu\" or \"auto\"");
   }
   if (!available) return at::kCPU;
   const int64_t gpus = at::detail::getCUDAHooks().deviceCount();

@@ -15,7 +15,7 @@ def run(*command, **options):
 
 
 class BuildFacts(unittest.TestCase):
-    def test_the_program_says_compiler_torch_mpi_and_cuda(self):
+    def test_the_program_says_compiler_torch_mpi_cuda_and_hip(self):
         said = dict(line.split(": ", 1) for line in run(BUILD / "terrace", "--version").splitlines()[1:])
         self.assertRegex(said["commit"], r"^([0-9a-f]{40}( with changes)?|unknown)$")
         cache = (BUILD / "CMakeCache.txt").read_text()
@@ -26,6 +26,7 @@ class BuildFacts(unittest.TestCase):
         with_mpi = "libmpi" in run("ldd", BUILD / "terrace")
         self.assertEqual(said["MPI"] != "none", with_mpi)
         self.assertEqual(said["CUDA"] != "none", "TERRACE_CUDA:BOOL=ON" in cache)
+        self.assertEqual(said["HIP"] != "none", "TERRACE_HIP:BOOL=ON" in cache)
         self.assertEqual(said["libraries"], "of the system")
 
     def test_the_commit_is_that_of_the_sources_when_they_are_built(self):

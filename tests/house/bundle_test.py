@@ -131,6 +131,12 @@ class Setup(unittest.TestCase):
         self.assertIn("older is Clang 15, which is too old", said)
         self.assertIn("--torch names the folder 'torch' of a torch 2.11", said)
 
+    def test_without_rocm_and_torch_for_it_it_says_so_and_the_way_out(self):
+        said = self.refused(ARCHIVE, "--torch", self.torch, "--hip", "--cuda", ROCM_PATH=str(self.folder))
+        self.assertIn(f"{self.folder} has no include/rccl/rccl.h; load its module, which sets ROCM_PATH", said)
+        self.assertIn(f"{self.torch} has no lib/libtorch_hip.so; install torch 2.11 from PyTorch's index of wheels for ROCm", said)
+        self.assertIn("--cuda and --hip exclude each other", said)
+
     def test_without_mpi_it_says_so_and_the_way_out(self):
         programs = self.folder / "bin"
         programs.mkdir()

@@ -47,7 +47,7 @@ class PlannerBuild(unittest.TestCase):
 
     def test_looks_for_none_of_what_training_needs(self):
         cache = (self.build / "CMakeCache.txt").read_text()
-        self.assertEqual(re.findall(r"^(?:MPI|CUDA|NCCL|GTest|Torch)\w*", cache, re.M), [])
+        self.assertEqual(re.findall(r"^(?:MPI|CUDA|HIP|NCCL|GTest|Torch)\w*", cache, re.M), [])
 
     def test_links_neither_torch_nor_mpi(self):
         libraries = run("ldd", self.program).stdout
@@ -57,7 +57,7 @@ class PlannerBuild(unittest.TestCase):
 
     def test_says_what_it_is(self):
         self.assertRegex(self.printed("--version"), r"\Aterrace \d+\.\d+\.\d+ \(planner build, without training\)\n"
-                         r"commit: .+\ncompiler: .+\ntorch: none\nMPI: none\nCUDA: none\nlibraries: of the system\n\Z")
+                         r"commit: .+\ncompiler: .+\ntorch: none\nMPI: none\nCUDA: none\nHIP: none\nlibraries: of the system\n\Z")
         page, help_text = self.printed("man"), self.printed("--help")
         for command in NEEDED:
             self.assertRegex(help_text, rf"(?m)^  {command} ")

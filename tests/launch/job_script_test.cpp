@@ -339,6 +339,7 @@ TEST(Job, SaysWhereItsNumbersAreThoseOfADeviceThatIsNotUsed) {
                 testing::HasSubstr("this program has no kernels for one die (GCD) of an AMD Instinct MI250X, so"));
     EXPECT_THAT(text, testing::HasSubstr(way_out));
   }
+  EXPECT_THAT(summary("dgx-h100", "AMD", "auto"), testing::HasSubstr("no kernels for NVIDIA H100 SXM5 80GB, so"));
   EXPECT_THAT(summary("dgx-h100", "", "cuda"), testing::HasSubstr("the job will refuse train.device = \"cuda\""));
   // A machine of cores is what it is predicted to be.
   JobRequest request = request_for("dgx-h100");
