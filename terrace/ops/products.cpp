@@ -11,6 +11,7 @@
 #include "terrace/ops/cpu/matmul.h"
 #include "terrace/ops/cpu/registers.h"
 #include "terrace/ops/cpu/rows_times.h"
+#include "terrace/ops/gelu_products.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/profile/record.h"
 
@@ -193,6 +194,10 @@ std::pair<at::Tensor, at::Tensor> times_transposed_activated(const at::Tensor& x
     in_equal_pieces(inner, out, [](const at::Tensor& rows) { return activated(rows, Activation::gelu_erf); });
     return {inner, out};
   }
+  if (activation == Activation::gelu && x.is_cuda()) {
+    const at::Tensor inner = at::empty({x.size(0), weight.size(0)}, x.options()), active = at::empty_like(inner);
+    if (linear_gelu(x, weight, bias, inner, active)) return {inner, active};
+  }
   const bool has_own = own_products(x, products), wider = has_own && computes_wider(x, products);
   if (!has_own || wider || activation == Activation::gelu_erf) {
     const at::Tensor inner = times_transposed(x, weight, bias, products);
@@ -235,6 +240,10 @@ void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& we
 
 at::Tensor times_activation_backward(const at::Tensor& dy, const at::Tensor& weight, const at::Tensor& inner,
                                      Products products, Activation activation) {
+  if (activation == Activation::gelu && dy.is_cuda()) {
+    const at::Tensor d_inner = at::empty_like(inner);
+    if (linear_inputs_gelu(dy, weight, inner, d_inner)) return d_inner;
+  }
   if (!own_products(dy, products)) return activation_backward(times(dy, weight, products), inner, activation);
   if (computes_wider(dy, products)) {
     return times_activation_backward(wide(dy), wide(weight), wide(inner), products, activation).to(inner.scalar_type());

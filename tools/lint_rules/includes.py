@@ -17,7 +17,7 @@ TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
 CUDA_HEADER = re.compile(r"^(ATen/cuda|ATen/native/cuda|c10/cuda|torch/csrc/cuda|cuda|cub|thrust|cublas|cudnn|cutlass|mma|nvtx)")
 MESSAGE_HEADER = re.compile(r"^(mpi|nccl|rccl)(/|\.h)")
 # A backend is a file of its own, so its headers appear in that file only: cuda_memory.cpp, kernels.cu.
-CUDA_FILE = re.compile(r"(\.cuh?$)|(^|/)cuda[^/]*\.(cpp|h)$")
+CUDA_FILE = re.compile(r"(\.cuh?$)|(^|/)cuda[^/]*\.(cpp|h)$|(^|/)cublas/[^/]*\.cpp$")
 # What code for GPUs includes in place of their makers' headers.
 GPU_NAMES = re.compile(r"^terrace/(comm/nccl/gpu/\w+/gpu_runtime\.h|base/gpu/\w+/gpu_language\.cuh)$")
 COMMUNICATOR = re.compile(r"\b(ProcessGroup\w*|MPI_Comm|ncclComm_t|comm::\w+|Comm\b)")
@@ -53,7 +53,7 @@ def _outside_header(tree, file, room, header):
     if TORCH_HEADER.match(header) and free:
         yield "torch-free", f"{header}: room {room} does without torch; move this code to a room that uses tensors"
     if CUDA_HEADER.match(header) and (free or not CUDA_FILE.search(file.path)) and not GPU_NAMES.match(file.path):
-        yield "backend-file", f"{header}: CUDA headers belong in a .cu file or cuda*.cpp of a room with torch"
+        yield "backend-file", f"{header}: CUDA headers belong in a .cu file, cuda*.cpp or cublas/*.cpp of a room with torch"
     if MESSAGE_HEADER.match(header) and room != "comm":
         yield "backend-file", f"{header}: MPI and NCCL headers belong in comm/"
 
