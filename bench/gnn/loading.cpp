@@ -8,16 +8,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "bench/train/making_seconds.h"
 #include "terrace/config/config.h"
-#include "terrace/data/data_of_family.h"
-#include "terrace/data/source.h"
 #include "terrace/models/families.h"
 #include "terrace/profile/operation_recorder.h"
-#include "terrace/schedule/description.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/trainer.h"
 
@@ -44,21 +41,6 @@ std::vector<double> waited_shares(const observe::Trace& trace) {
   return shares;
 }
 
-double making_seconds(const config::Config& config) {
-  const std::unique_ptr<data::Source> source = config.family->data->open(config);
-  const data::TensorNames names = schedule::batch_tensors_of(schedule::unit_table(config));
-  const auto samples = config.train.global_batch;
-  const auto began = std::chrono::steady_clock::now();
-  for (int step = 1; step <= steps; ++step) {
-    source->micro_batches({.step = step,
-                           .first_sample = static_cast<uint64_t>((step - 1) * samples),
-                           .samples = samples,
-                           .micro_batch = samples},
-                          names);
-  }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() / steps;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -80,6 +62,6 @@ int main(int argc, char** argv) {
       "of a step of {:.1f} ms {:.3f}% is taking its batches (nine of ten: {:.3f}%, most {:.2f}%); they take {:.1f} ms "
       "to make\n",
       1e3 * seconds, shares[shares.size() / 2], shares[shares.size() * 9 / 10], shares.back(),
-      1e3 * making_seconds(config));
+      1e3 * bench::making_seconds(config, steps));
   return 0;
 }

@@ -12,6 +12,7 @@
 
 #include "bench/layouts/bench_run.h"
 #include "bench/train/changed_source.h"
+#include "bench/train/making_seconds.h"
 #include "terrace/data/fields/fields_description.h"
 #include "terrace/data/fields/fields_store.h"
 #include "terrace/train/prepare_machine.h"
@@ -63,22 +64,6 @@ config::Config config_of_fields(const bench::Folder& folder, int samples) {
        "optimizer.learning_rate=1e-4", "checkpoint.folder=" + folder.at("run")});
 }
 
-// Of the tensors that a network of this kind reads.
-double loading_seconds(const config::Config& config, int samples) {
-  const std::unique_ptr<data::Source> source = config.family->data->open(config);
-  const data::TensorNames names = {"inputs", "targets", "before", "mask", "leads", "weights"};
-  constexpr int times_made = 20;
-  const auto began = Clock::now();
-  for (int step = 1; step <= times_made; ++step) {
-    source->micro_batches({.step = step,
-                           .first_sample = static_cast<uint64_t>(step * samples),
-                           .samples = samples,
-                           .micro_batch = samples},
-                          names);
-  }
-  return std::chrono::duration<double>(Clock::now() - began).count() / times_made;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -110,5 +95,5 @@ int main(int argc, char** argv) {
   fmt::print(
       "a step of {} fields takes {:.1f} ms; with batches from prepared fields, which take {:.1f} ms to make, it takes "
       "{:.3f} as long (quartiles {:.3f} to {:.3f} of {} rounds)\n",
-      samples, 1e3 * step.middle, 1e3 * loading_seconds(config, samples), ratio.middle, ratio.low, ratio.high, rounds);
+      samples, 1e3 * step.middle, 1e3 * bench::making_seconds(config, 20), ratio.middle, ratio.low, ratio.high, rounds);
 }

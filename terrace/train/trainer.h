@@ -251,7 +251,7 @@ class Trainer {
   int64_t items_done_ = 0;
   int64_t skipped_in_a_row_ = 0;
   std::shared_ptr<DataStage> stage_;                              // null unless data.stage is given
-  data::BatchesAhead<std::vector<models::Batch>> batches_ahead_;  // the last member: its thread uses others
+  data::BatchesAhead<std::vector<models::Batch>> batches_ahead_;  // the last member: its threads use others
 };
 
 }  // namespace terrace::train

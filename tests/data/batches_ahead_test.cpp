@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -26,10 +27,29 @@ std::vector<MicroBatch> batches_of(int64_t step, const std::stop_token& = {}) {
 int64_t step_of(const std::vector<MicroBatch>& batches) { return batches.at(0).samples.at(0); }
 
 TEST(BatchesAhead, GivesTheBatchesOfEachStep) {
-  Ahead ahead(batches_of, 50);
-  for (int64_t step = 1; step <= 50; ++step) ASSERT_EQ(step_of(ahead.take(step)), step);
-  // Behind the last one, as after a change of the number of steps.
-  EXPECT_EQ(step_of(ahead.take(51)), 51);
+  for (const int64_t threads : {1, 4}) {
+    Ahead ahead(batches_of, 50, threads, threads + 1);
+    for (int64_t step = 1; step <= 50; ++step) ASSERT_EQ(step_of(ahead.take(step)), step);
+    // Behind the last one, as after a change of the number of steps.
+    EXPECT_EQ(step_of(ahead.take(51)), 51);
+  }
+}
+
+// Each step waits for the one after it.
+TEST(BatchesAhead, MakesSeveralStepsAtOnce) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int64_t begun = 0;
+  Ahead ahead(
+      [&](int64_t step, const std::stop_token&) {
+        std::unique_lock lock(mutex);
+        begun = std::max(begun, step);
+        changed.notify_all();
+        changed.wait(lock, [&] { return begun > step || step == 6; });
+        return batches_of(step);
+      },
+      6, 2, 3);
+  for (int64_t step = 1; step <= 6; ++step) ASSERT_EQ(step_of(ahead.take(step)), step);
 }
 
 TEST(BatchesAhead, MakesNoMoreThanItsBound) {
@@ -43,7 +63,7 @@ TEST(BatchesAhead, MakesNoMoreThanItsBound) {
         changed.notify_all();
         return batches_of(step);
       },
-      100, 3);
+      100, 1, 3);
   ahead.take(1);
   {
     std::unique_lock lock(mutex);
@@ -56,8 +76,10 @@ TEST(BatchesAhead, MakesNoMoreThanItsBound) {
 }
 
 TEST(BatchesAhead, JumpsToAnyStep) {
-  Ahead ahead(batches_of, 100);
-  for (const int64_t step : {7, 8, 3, 4, 90, 91, 2, 2, 5}) ASSERT_EQ(step_of(ahead.take(step)), step);
+  for (const int64_t threads : {1, 3}) {
+    Ahead ahead(batches_of, 100, threads, 4);
+    for (const int64_t step : {7, 8, 3, 4, 90, 91, 2, 2, 5}) ASSERT_EQ(step_of(ahead.take(step)), step);
+  }
 }
 
 TEST(BatchesAhead, ShowsAnErrorAtItsStep) {
@@ -86,7 +108,7 @@ TEST(BatchesAhead, EndsWhileStepsAreMade) {
           ++made;
           return batches_of(step);
         },
-        1000, 100);
+        1000, 1, 100);
     ahead.take(1);
   }
   EXPECT_LE(made, 102);
@@ -101,9 +123,11 @@ TEST(BatchesAhead, StopsTheStepThatIsMadeAtItsEndAndAtAJump) {
     if (step % 2 == 0) stopped.wait(lock, stop, [] { return false; });
     return batches_of(step);
   };
-  Ahead ahead(until_stopped, 1000);
-  EXPECT_EQ(step_of(ahead.take(1)), 1);
-  EXPECT_EQ(step_of(ahead.take(5)), 5);
+  for (const int64_t threads : {1, 3}) {
+    Ahead ahead(until_stopped, 1000, threads);
+    EXPECT_EQ(step_of(ahead.take(1)), 1);
+    EXPECT_EQ(step_of(ahead.take(5)), 5);
+  }
 }
 
 }  // namespace

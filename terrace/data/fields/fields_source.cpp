@@ -16,6 +16,7 @@
 #include "terrace/data/divided_samples.h"
 #include "terrace/data/fields/normalised_fields.h"
 #include "terrace/data/staging/staged_reader.h"
+#include "terrace/data/tensor_writer.h"
 
 namespace terrace::data {
 namespace {
@@ -89,6 +90,11 @@ std::vector<std::string> problems_with_descriptions(const FieldsConfig& config, 
 
 // All times must be there and lie within the split.
 bool lies_in(const TimeSplit& split, int64_t time) { return time >= split.first_time && time < split.end_time; }
+
+// The normalised numbers of a field.
+void add_normalised(std::span<const float> field, const Moments& moments, TensorWriter& values) {
+  normalise(field, moments, values.next(field.size()));
+}
 
 // Turns the rows of each sample's fields [B, C, H, W] eastward by as many columns.
 void turn_fields(MicroBatch& batch, const std::vector<int64_t>& turns) {
@@ -332,7 +338,7 @@ FileRanges FieldsSource::ranges_of(const std::vector<FieldPair>& pairs, const Te
   return ranges;
 }
 
-void FieldsSource::add_fields(int64_t time, const std::vector<Channel>& channels, std::vector<float>& values) const {
+void FieldsSource::add_fields(int64_t time, const std::vector<Channel>& channels, TensorWriter& values) const {
   if (staged() == nullptr) dataset_.expect(time);
   for (const Channel& channel : channels) {
     NumbersAtHand at_hand(staged());
@@ -340,7 +346,7 @@ void FieldsSource::add_fields(int64_t time, const std::vector<Channel>& channels
   }
 }
 
-void FieldsSource::add_inputs(const FieldPair& pair, std::vector<float>& values) const {
+void FieldsSource::add_inputs(const FieldPair& pair, TensorWriter& values) const {
   for (int64_t input = config_.inputs; input-- > 0;) {
     add_fields(dataset_.time_after(pair.start, -input * input_steps_), inputs_, values);
   }
@@ -350,7 +356,7 @@ void FieldsSource::add_inputs(const FieldPair& pair, std::vector<float>& values)
   }
 }
 
-HostTensor FieldsSource::climatology_tensor(const std::vector<int64_t>& targets, std::vector<int64_t> sizes) const {
+void FieldsSource::add_climatology(int64_t target, TensorWriter& values) const {
   const FieldsDataset& from = climatology_dataset();
   const FieldsDescription& all = from.description();
   if (all.climatology == ClimatologyKind::none) {
@@ -359,34 +365,25 @@ HostTensor FieldsSource::climatology_tensor(const std::vector<int64_t>& targets,
   }
   const bool same_grid = all.latitudes.size() == description().latitudes.size() &&
                          all.longitudes.size() == description().longitudes.size();
-  std::vector<float> values;
-  for (const int64_t target : targets) {
-    const int64_t period = all.climatology_period(target);
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      const int64_t variable = FieldsDescription::find(all.variables, request_.outputs[i]);
-      if (variable < 0 || !same_grid || all.calendar != description().calendar) {
-        throw UserError::of(
-            "the climatology of {} lacks {} on the grid and in the calendar of {}; name another dataset "
-            "with data.climatology",
-            from.prefix(), request_.outputs[i], config_.fields);
-      }
-      NumbersAtHand at_hand(staged());
-      add_normalised(at_hand(from.file(), from.climatology(period, variable)), outputs_[i].moments, values);
+  const int64_t period = all.climatology_period(target);
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const int64_t variable = FieldsDescription::find(all.variables, request_.outputs[i]);
+    if (variable < 0 || !same_grid || all.calendar != description().calendar) {
+      throw UserError::of(
+          "the climatology of {} lacks {} on the grid and in the calendar of {}; name another dataset "
+          "with data.climatology",
+          from.prefix(), request_.outputs[i], config_.fields);
     }
+    NumbersAtHand at_hand(staged());
+    add_normalised(at_hand(from.file(), from.climatology(period, variable)), outputs_[i].moments, values);
   }
-  return HostTensor::of(std::span<const float>(values), std::move(sizes));
 }
 
-void FieldsSource::add_climatology_before(int64_t start, int64_t done, std::vector<float>& values) const {
-  const FieldsDescription& all = description();
-  const HostTensor climatology =
-      climatology_tensor({dataset_.instant_after(start, done)},
-                         {std::ssize(outputs_), std::ssize(all.latitudes), std::ssize(all.longitudes)});
-  const auto first = static_cast<std::ptrdiff_t>(values.size());
-  const auto* numbers = reinterpret_cast<const float*>(climatology.bytes.data());
-  values.insert(values.end(), numbers, numbers + climatology.bytes.size() / sizeof(float));
+void FieldsSource::add_climatology_before(int64_t start, int64_t done, TensorWriter& values) const {
+  const std::span<float> written = values.rest();
+  add_climatology(dataset_.instant_after(start, done), values);
   if (done > 0) return;
-  auto at = values.begin() + first;
+  auto at = written.begin();
   for (const Channel& output : outputs_) {
     NumbersAtHand at_hand(staged());
     for (const float value : at_hand(dataset_.file(), dataset_.field(start, output.variable))) {
@@ -405,43 +402,37 @@ MicroBatch FieldsSource::batch(const std::vector<FieldPair>& pairs, std::vector<
   for (const double count : request_.counts) batch.counts.push_back(count * static_cast<double>(samples));
   const auto add = [&](const char* name, std::vector<int64_t> sizes, const auto& values_of_pair) {
     if (!names.contains(name)) return;
-    std::vector<float> values;
-    values.reserve(static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>())));
+    TensorWriter values(std::move(sizes));
     for (const FieldPair& pair : pairs) values_of_pair(pair, values);
-    batch.tensors[name] = HostTensor::of(std::span<const float>(values), std::move(sizes));
+    batch.tensors[name] = values.finish();
   };
   const int64_t channels = config_.inputs * std::ssize(inputs_) + std::ssize(constants_);
   const auto instant = [&](int64_t time) { return all.times[static_cast<size_t>(time)]; };
   add("inputs", {samples, channels, rows, columns},
-      [&](const FieldPair& pair, std::vector<float>& values) { add_inputs(pair, values); });
+      [&](const FieldPair& pair, TensorWriter& values) { add_inputs(pair, values); });
   add("targets", of_outputs,
-      [&](const FieldPair& pair, std::vector<float>& values) { add_fields(pair.target, outputs_, values); });
+      [&](const FieldPair& pair, TensorWriter& values) { add_fields(pair.target, outputs_, values); });
   add("before", of_outputs,
-      [&](const FieldPair& pair, std::vector<float>& values) { add_fields(pair.start, outputs_, values); });
-  add("mask", of_outputs, [&](const FieldPair& pair, std::vector<float>& values) {
+      [&](const FieldPair& pair, TensorWriter& values) { add_fields(pair.start, outputs_, values); });
+  add("mask", of_outputs, [&](const FieldPair& pair, TensorWriter& values) {
     for (const Channel& output : outputs_) {
       NumbersAtHand at_hand(staged());
       const std::span<const float> field = at_hand(dataset_.file(), dataset_.field(pair.target, output.variable));
-      values.resize(values.size() + field.size());
-      std::ranges::transform(field, values.end() - std::ssize(field),
+      std::ranges::transform(field, values.next(field.size()).begin(),
                              [](float value) { return std::isnan(value) ? 0.0F : 1.0F; });
     }
   });
-  add("leads", {samples}, [&](const FieldPair& pair, std::vector<float>& values) {
-    values.push_back(static_cast<float>(static_cast<double>(instant(pair.target) - instant(pair.start)) / 3600));
+  add("leads", {samples}, [&](const FieldPair& pair, TensorWriter& values) {
+    values.add(static_cast<float>(static_cast<double>(instant(pair.target) - instant(pair.start)) / 3600));
   });
-  add("times", {samples, 2}, [&](const FieldPair& pair, std::vector<float>& values) {
-    values.push_back(static_cast<float>(part_of_year(all.calendar, instant(pair.start))));
-    values.push_back(
-        static_cast<float>(static_cast<double>(date_of(all.calendar, instant(pair.start)).second) / 86400));
+  add("times", {samples, 2}, [&](const FieldPair& pair, TensorWriter& values) {
+    values.add(static_cast<float>(part_of_year(all.calendar, instant(pair.start))));
+    values.add(static_cast<float>(static_cast<double>(date_of(all.calendar, instant(pair.start)).second) / 86400));
   });
-  if (names.contains("climatology")) {
-    std::vector<int64_t> targets;
-    for (const FieldPair& pair : pairs) targets.push_back(instant(pair.target));
-    batch.tensors["climatology"] = climatology_tensor(targets, of_outputs);
-  }
+  add("climatology", of_outputs,
+      [&](const FieldPair& pair, TensorWriter& values) { add_climatology(instant(pair.target), values); });
   add("climatology_before", of_outputs,
-      [&](const FieldPair& pair, std::vector<float>& values) { add_climatology_before(pair.start, 0, values); });
+      [&](const FieldPair& pair, TensorWriter& values) { add_climatology_before(pair.start, 0, values); });
   if (names.contains("weights")) {
     const std::vector<double> cosines = cosine_weights(all.latitudes);
     const std::vector<float> weights(cosines.begin(), cosines.end());

@@ -18,6 +18,8 @@
 
 namespace terrace::data {
 
+class TensorWriter;
+
 // What a model reads and predicts.
 struct FieldsRequest {
   std::vector<std::string> inputs = {}, outputs = {};  // variables of the dataset, such as "z_500"
@@ -113,16 +115,16 @@ class FieldsSource : public Source {
   std::vector<FieldPair> held_out_pairs_of(const HeldOut& held_out, const RoundShare& share,
                                            std::vector<int64_t>* numbers) const;
   FileRanges ranges_of(const std::vector<FieldPair>& pairs, const TensorNames& names) const;
-  void add_inputs(const FieldPair& pair, std::vector<float>& values) const;
-  void add_fields(int64_t time, const std::vector<Channel>& channels, std::vector<float>& values) const;
+  void add_inputs(const FieldPair& pair, TensorWriter& values) const;
+  void add_fields(int64_t time, const std::vector<Channel>& channels, TensorWriter& values) const;
   const FieldsDataset& climatology_dataset() const { return climatology_ ? *climatology_ : dataset_; }
-  // At the instants for which the outputs are predicted.
-  HostTensor climatology_tensor(const std::vector<int64_t>& targets, std::vector<int64_t> sizes) const;
+  // At the instant for which the outputs are predicted.
+  void add_climatology(int64_t target, TensorWriter& values) const;
   // So many steps after a time of the data; at that time itself, 0 where the output is missing.
-  void add_climatology_before(int64_t start, int64_t done, std::vector<float>& values) const;
-  void add_forecast_inputs(const ForecastStep& step, std::vector<float>& values) const;
+  void add_climatology_before(int64_t start, int64_t done, TensorWriter& values) const;
+  void add_forecast_inputs(const ForecastStep& step, TensorWriter& values) const;
   // At the time of the last input.
-  void add_last_outputs(const ForecastStep& step, std::vector<float>& values) const;
+  void add_last_outputs(const ForecastStep& step, TensorWriter& values) const;
 
   FieldsConfig config_;
   FieldsRequest request_;

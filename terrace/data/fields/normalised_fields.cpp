@@ -12,11 +12,9 @@ double unit_of(const Moments& moments) { return moments.deviation > 0 ? moments.
 
 }  // namespace
 
-void add_normalised(std::span<const float> field, const Moments& moments, std::vector<float>& numbers) {
+void normalise(std::span<const float> field, const Moments& moments, std::span<float> numbers) {
   const double unit = unit_of(moments), mean = moments.mean;
-  const size_t first = numbers.size();
-  numbers.resize(first + field.size());
-  float* const to = numbers.data() + first;
+  float* const to = numbers.data();
   // Without a branch, so that the compiler computes several values at once.
   for (size_t i = 0; i < field.size(); ++i) {
     const auto number = static_cast<float>((static_cast<double>(field[i]) - mean) / unit);

@@ -8,8 +8,8 @@
 
 namespace terrace::data {
 
-// value = mean + deviation * number; a deviation of 0 counts as 1, and a missing value becomes 0.
-void add_normalised(std::span<const float> field, const Moments& moments, std::vector<float>& numbers);
+// value = mean + deviation * number; a deviation of 0 counts as 1, and a missing value becomes 0. Both are as long.
+void normalise(std::span<const float> field, const Moments& moments, std::span<float> numbers);
 // The other way, in place.
 void denormalise(std::span<float> numbers, const Moments& moments);
 

@@ -1,0 +1,32 @@
+// Writes the numbers of a tensor in fp32 one after another, each once, into the memory of the tensor.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "terrace/data/source.h"
+
+namespace terrace::data {
+
+class TensorWriter {
+ public:
+  explicit TensorWriter(std::vector<int64_t> sizes);
+
+  // The place of the next numbers, which the caller writes.
+  std::span<float> next(size_t count);
+  void add(float number) { next(1).front() = number; }
+  void add(std::span<const float> numbers);
+
+  // The places of all numbers that are still to come.
+  std::span<float> rest() const { return rest_; }
+
+  // The tensor, all of whose numbers must be there.
+  HostTensor finish();
+
+ private:
+  HostTensor tensor_;
+  std::span<float> rest_;
+};
+
+}  // namespace terrace::data
