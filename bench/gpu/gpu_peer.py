@@ -12,16 +12,8 @@ import torch
 
 from peer import Gpt, adamw, batches
 from serve import serve
+from torch_profile import profile
 from workloads import CLIP, WORKLOADS
-
-
-def profile(step, path):
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    if torch.cuda.is_available():
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
-    with torch.profiler.profile(activities=activities) as profiler:
-        step()
-    profiler.export_chrome_trace(path)
 
 
 def main():
