@@ -56,14 +56,25 @@ struct Layer {
   int64_t rows, outputs, inputs;
 };
 
-// Widths of small and of large models; a GPU is filled by larger ones only.
+// Widths of small and of large models. Products fill a GPU from some ten thousand rows of a thousand numbers on.
+std::vector<Layer> layers_of_gpu(bool quick) {
+  std::vector<Layer> layers = {{32768, 3072, 768},  {32768, 768, 3072}, {16384, 7168, 1792},
+                               {16384, 1792, 7168}, {8192, 4096, 4096}, {4096, 11008, 4096},
+                               {8192, 1024, 1024},  {2048, 4096, 1024}, {512, 4096, 4096}};
+  if (!quick) {
+    layers.insert(
+        layers.end(),
+        {{16384, 2304, 768}, {8192, 14336, 4096}, {4096, 4096, 14336}, {1024, 8192, 2048}, {1600, 3600, 1248}});
+  }
+  return layers;
+}
+
 std::vector<Layer> layers_of(bool is_gpu, bool quick) {
+  if (is_gpu) return layers_of_gpu(quick);
   std::vector<Layer> layers = {{512, 768, 256},  {512, 256, 1024}, {128, 2048, 512},
                                {1024, 512, 512}, {512, 4096, 256}, {256, 1024, 1024},
                                {64, 512, 512},   {32, 1024, 512},  {16, 768, 768}};
   if (!quick) layers.insert(layers.end(), {{2048, 768, 768}, {1024, 3072, 768}, {512, 2048, 2048}, {200, 900, 312}});
-  if (!is_gpu) return layers;
-  for (Layer& layer : layers) layer = {8 * layer.rows, 4 * layer.outputs, 4 * layer.inputs};
   return layers;
 }
 
