@@ -61,7 +61,7 @@ class Bundle(unittest.TestCase):
 
     def test_programs_are_packed_with_the_libraries_that_they_load_and_without_what_only_a_build_reads(self):
         with tempfile.TemporaryDirectory() as name:
-            build, packed = pathlib.Path(name) / "build", pathlib.Path(name) / "programs.tar.gz"
+            build, packed = pathlib.Path(name) / "build", pathlib.Path(name) / "programs.tar.xz"
             refused = run(ROOT / "tools/gpu_bundle", "--programs", build, "--output", packed)
             self.assertNotEqual(refused.returncode, 0)
             self.assertIn("has no terrace, test_ops", refused.stderr)
@@ -70,7 +70,7 @@ class Bundle(unittest.TestCase):
                 shutil.copy(shutil.which("ninja"), build / program)
             made = run(ROOT / "tools/gpu_bundle", "--programs", build, "--output", packed)
             self.assertEqual(made.returncode, 0, made.stderr)
-            with tarfile.open(packed) as archive:
+            with tarfile.open(packed, "r:xz") as archive:
                 archive.extractall(f"{name}/there", filter="data")
             there = pathlib.Path(name) / "there"
             for program in PROGRAMS:

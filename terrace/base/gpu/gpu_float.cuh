@@ -25,9 +25,9 @@ __device__ T narrow(A x) {
   if constexpr (std::is_same_v<T, __half>) {
     return __float2half_rn(x);
   } else if constexpr (std::is_same_v<T, GpuBFloat16>) {
-    const uint32_t bits = __float_as_uint(x);
-    if (x != x) return {static_cast<uint16_t>((bits >> 16) | 0x40)};
-    return {static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16)};
+    // Both are computed, so that stores of several elements stay one.
+    const uint32_t bits = __float_as_uint(x), nan = bits | 0x400000, rounded = bits + 0x7fff + ((bits >> 16) & 1);
+    return {static_cast<uint16_t>((x != x ? nan : rounded) >> 16)};
   } else {
     return static_cast<T>(x);
   }
@@ -49,7 +49,15 @@ __device__ GpuPack<T, n> load_pack(const T* from) {
 
 template <typename T, int n>
 __device__ void store_pack(T* to, const GpuPack<T, n>& pack) {
-  *reinterpret_cast<GpuPack<T, n>*>(to) = pack;
+  if constexpr (sizeof(pack) % sizeof(uint32_t) == 0 && sizeof(T) < sizeof(uint32_t)) {
+    // Words, since compilers store elements of 16 bits one by one.
+    constexpr int words = sizeof(pack) / sizeof(uint32_t);
+    GpuPack<uint32_t, words> joined;
+    memcpy(&joined, &pack, sizeof(pack));
+    *reinterpret_cast<GpuPack<uint32_t, words>*>(to) = joined;
+  } else {
+    *reinterpret_cast<GpuPack<T, n>*>(to) = pack;
+  }
 }
 
 // Whether rows of this many elements from these addresses on are packs of n elements. Rows at a null address are.

@@ -24,6 +24,9 @@ namespace terrace::comm {
 namespace {
 
 constexpr cudaStream_t default_stream = nullptr;
+// Multiprocessors that a message between two members may take. A receive is started long before its message comes and
+// keeps them as long; a few move what a link between two GPUs does.
+constexpr int multiprocessors_of_message = 4;
 constexpr int64_t terms_bytes = int64_t{32} << 20;  // memory for the terms that are added at once
 
 ncclDataType_t type_of(Type type) {
@@ -68,7 +71,7 @@ struct NcclChannel::State {
   int64_t size() const { return static_cast<int64_t>(group.ranks.size()); }
   void connect(const NcclIds& ids, const std::vector<mesh::Direction>& all_directions,
                const std::function<void()>& check);
-  void begin_to_connect(const char* id, int members, int own, CommunicatorStream& used) const;
+  void begin_to_connect(const char* id, int members, int own, int most_multiprocessors, CommunicatorStream& used) const;
   void connect_ends(const DirectionStream& direction, const std::function<void()>& check) const;
   void wait_until_enqueued(const CommunicatorStream& used, const std::function<void()>& check = {}) const;
   void release(CommunicatorStream& used) const;
@@ -175,13 +178,20 @@ void NcclChannel::State::wait_until_enqueued(const CommunicatorStream& used,
   check(state, "NCCL");
 }
 
-void NcclChannel::State::begin_to_connect(const char* id, int members, int own, CommunicatorStream& used) const {
-  check_gpu(cudaStreamCreateWithFlags(&used.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+// The blocks of transfers come before those of computations that are waiting, so that none is late because the GPU is
+// full.
+void NcclChannel::State::begin_to_connect(const char* id, int members, int own, int most_multiprocessors,
+                                          CommunicatorStream& used) const {
+  int least = 0, greatest = 0;
+  check_gpu(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+  check_gpu(cudaStreamCreateWithPriority(&used.stream, cudaStreamNonBlocking, greatest),
+            "cudaStreamCreateWithPriority");
   ncclUniqueId unique;
   static_assert(sizeof unique == nccl_id_bytes);
   std::memcpy(&unique, id, sizeof unique);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  config.maxCTAs = most_multiprocessors;
   check(ncclCommInitRankConfig(&used.communicator, members, unique, own, &config), "ncclCommInitRankConfig");
 }
 
@@ -203,13 +213,14 @@ void NcclChannel::State::connect(const NcclIds& ids, const std::vector<mesh::Dir
   // The memory is allocated here, since a later cudaMalloc could wait for kernels that run on the GPU.
   check_gpu(cudaMalloc(&probe, 1), "cudaMalloc");
   if (rank_order) check_gpu(cudaMalloc(&terms, terms_bytes), "cudaMalloc");
-  begin_to_connect(ids.data(), static_cast<int>(size()), static_cast<int>(member), collectives);
+  begin_to_connect(ids.data(), static_cast<int>(size()), static_cast<int>(member), NCCL_CONFIG_UNDEF_INT, collectives);
   for (const mesh::Direction& direction : all_directions) {
     if (direction.from == member || direction.to == member) directions.push_back({direction});
   }
   for (DirectionStream& own : directions) {
     const auto number = static_cast<size_t>(std::ranges::find(all_directions, own.ends) - all_directions.begin());
-    begin_to_connect(ids.data() + (1 + number) * nccl_id_bytes, 2, own.ends.from == member ? 0 : 1, own.used);
+    begin_to_connect(ids.data() + (1 + number) * nccl_id_bytes, 2, own.ends.from == member ? 0 : 1,
+                     multiprocessors_of_message, own.used);
   }
   wait_until_enqueued(collectives, check_others);
   for (const DirectionStream& own : directions) wait_until_enqueued(own.used, check_others);

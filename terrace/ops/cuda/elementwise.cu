@@ -152,8 +152,10 @@ template <typename T, int size>
 __global__ void dropout_row(DropoutRows rows, const T* x, const T* residual, T* out) {
   using A = Wide<T>;
   constexpr int64_t group_size = block_draws * draw_lanes;
-  const int64_t row = blockIdx.x, index = row / (rows.planes * rows.length), position = row % rows.length;
-  const int64_t own_plane = row / rows.length % rows.planes;
+  // 32 bits wide, for which division is fast, as the number of blocks is.
+  const auto planes = static_cast<unsigned>(rows.planes), length = static_cast<unsigned>(rows.length);
+  const unsigned row = blockIdx.x, index = row / (planes * length), position = row % length;
+  const unsigned own_plane = row / length % planes;
   const int64_t begin = index * rows.sample_stride + own_plane * rows.plane_stride + position * rows.position_stride;
   const auto sample = static_cast<uint64_t>(rows.samples[index]);
   const auto plane = static_cast<uint32_t>(rows.first_plane + own_plane);
@@ -176,13 +178,17 @@ __global__ void dropout_row(DropoutRows rows, const T* x, const T* residual, T* 
       const int64_t feature = first + k;
       if (feature >= rows.columns) break;
       const GpuPack<T, size> own = load_pack<size>(x + begin + feature);
-      GpuPack<T, size> added = {}, written;
-      if (residual) added = load_pack<size>(residual + begin + feature);
+      A kept[size];
 #pragma unroll
-      for (int e = 0; e < size; ++e) {
-        const A kept = widen(own.elements[e]) * (draws[k + e] >= rows.threshold ? scale : A{0});
-        written.elements[e] = narrow<T>(residual ? kept + widen(added.elements[e]) : kept);
+      for (int e = 0; e < size; ++e) kept[e] = widen(own.elements[e]) * (draws[k + e] >= rows.threshold ? scale : A{0});
+      if (residual) {
+        const GpuPack<T, size> added = load_pack<size>(residual + begin + feature);
+#pragma unroll
+        for (int e = 0; e < size; ++e) kept[e] += widen(added.elements[e]);
       }
+      GpuPack<T, size> written;
+#pragma unroll
+      for (int e = 0; e < size; ++e) written.elements[e] = narrow<T>(kept[e]);
       store_pack(out + begin + feature, written);
     }
   }

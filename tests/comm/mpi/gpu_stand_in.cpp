@@ -171,9 +171,11 @@ thread_local Group open_group;
 
 }  // namespace
 
+constexpr int greatest_priority = -5;  // of streams; lower numbers come first
+
 struct ncclComm {
   Shared* shared;
-  int size, member;
+  int size, member, most_multiprocessors;
   std::atomic<bool> aborted = false;
   bool used_in_collectives = false;
   std::vector<std::pair<int, int>> links = {};  // sender and receiver of the messages that this member has begun
@@ -331,8 +333,15 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  expect_chosen_device("cudaStreamCreateWithFlags");
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = greatest_priority;
+  return cudaSuccess;
+}
+// Of the least priority are the streams of computations, which transfers must not wait for.
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
+  expect_chosen_device("cudaStreamCreateWithPriority");
+  if (priority != greatest_priority) return cudaErrorInvalidValue;
   *stream = new CUstream_st;
   const std::lock_guard lock(streams.mutex);
   streams.all.insert(*stream);
@@ -389,7 +398,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   auto* const shared = static_cast<Shared*>(memory);
   shared->buses[member] = bus_of(device);
   if (++shared->arrived == size) shm_unlink(id.internal);
-  *comm = new ncclComm{shared, size, member};
+  *comm = new ncclComm{shared, size, member, config->maxCTAs};
   return ncclInProgress;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
@@ -426,7 +435,9 @@ ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int p
   return begin_message(comm, comm->member, peer, true, stream,
                        [=] { comm->send(from, static_cast<int64_t>(count) * size_of(type), peer); });
 }
+// A receive outside a group waits for a message that may come late, and leaves multiprocessors for computations.
 ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+  if (open_group.depth == 0 && comm->most_multiprocessors == NCCL_CONFIG_UNDEF_INT) return ncclInvalidUsage;
   return begin_message(comm, peer, comm->member, false, stream,
                        [=] { comm->receive(to, static_cast<int64_t>(count) * size_of(type), peer); });
 }
