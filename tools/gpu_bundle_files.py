@@ -28,7 +28,8 @@ def program_environment(bundle, inherited, more_libraries=""):
         **inherited,
         "PATH": f"{bundle / 'usr/bin'}:{inherited['PATH']}",
         "LD_LIBRARY_PATH": joined(libraries, more_libraries, inherited.get("LD_LIBRARY_PATH", "")),
-        "PKG_CONFIG_PATH": f"{libraries}/pkgconfig:{bundle}/usr/share/pkgconfig",
+        # In place of the machine's folders too, whose packages are not below this root.
+        "PKG_CONFIG_PATH": "", "PKG_CONFIG_LIBDIR": f"{libraries}/pkgconfig:{bundle}/usr/share/pkgconfig",
         "PKG_CONFIG_SYSROOT_DIR": str(bundle),
         "OPAL_PREFIX": f"{libraries}/openmpi", "OPAL_BINDIR": str(bundle / "usr/bin"), "OPAL_LIBDIR": f"{libraries}/openmpi/lib",
         "OPAL_DATADIR": str(bundle / "usr/share"), "OPAL_PKGDATADIR": str(bundle / "usr/share/openmpi"),

@@ -3,13 +3,15 @@ import collections
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent / "step"))
 from comparison import ROOT, argument_parser, table  # noqa: E402
 from participant import Failed, Participant  # noqa: E402
+
+sys.path.append(str(ROOT / "tools"))
+from machine_gpus import gpus  # noqa: E402
 
 # Dense bf16 FLOP/s as the makers state them, by a part of the GPU's name; the first that fits counts.
 PEAK_RATES = {"H100 PCIe": 756e12, "H100 NVL": 835e12, "H100": 989.4e12, "H200": 989.4e12, "B200": 2250e12,
@@ -19,11 +21,7 @@ KERNEL_HEADINGS = ["model", "trainer", "kernel", "ms", "share", "calls"]
 
 def gpu_name():
     """The name of the first GPU; "" without one."""
-    try:
-        found = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True)
-    except FileNotFoundError:
-        return ""
-    return found.stdout.splitlines()[0].strip() if found.returncode == 0 else ""
+    return gpus()[0].name if gpus() else ""
 
 
 def peak_rate(name):
@@ -32,7 +30,7 @@ def peak_rate(name):
 
 def gpu_arguments(description, workloads, peers, rounds, steps):
     parser = argument_parser(description, workloads, peers, rounds, steps)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/cuda", help="folder of the build with CUDA")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/cuda", help="folder of the build for GPUs")
     parser.add_argument("--library-path", help="LD_LIBRARY_PATH of our trainer, where it is not on the machine that built it")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--traces", type=pathlib.Path, help="keep the traces of one step of each in this folder")

@@ -99,8 +99,6 @@ HIP_TORCH = "2.11.0+rocm7.1 None 7.1.25424"
 PROGRAMS = ["terrace", "test_ops", "test_optim", "tests/comm/mpi/mpi_ranks", "bench/bench_step_trainer"]
 
 
-
-
 class Pretended(unittest.TestCase):
     """A folder with programs that pretend."""
 
@@ -274,6 +272,13 @@ class Amd(Pretended):
                               "CMAKE_HIP_FLAGS_RELEASE=-O3", "TERRACE_TORCH_ROOT=/none/torch"}, set(configure))  # fmt: skip
         self.assertNotIn("CUDA", calls[0])
         self.assertIn("--target terrace_program", calls[1])
+
+    def test_a_build_that_reads_no_fields_leaves_out_weather(self):
+        self.write(self.folder / "families/molecules.json", "{}")
+        code, text, calls = self.check("--parts", "families", "--data", self.folder / "families", "--families", "vit-115m,pna")
+        self.assertEqual(code, 0, text)
+        self.assertIn("== vit-115m: left out, since the build from this bundle cannot read fields", text)
+        self.assertEqual([word for call in calls for word in call.split() if word in ("vit-115m", "pna")], ["pna"])
 
     def test_torch_names_the_architecture_where_there_is_no_rocminfo(self):
         # It would otherwise be found in /opt/rocm.
