@@ -126,12 +126,31 @@ inline std::vector<MicroBatch> all_batches(const Source& source, const TensorNam
   return batches;
 }
 
+// Batches of several steps may be made at once.
+inline void expect_same_on_threads(const Source& source, const TensorNames& names) {
+  const auto of_step = [&](int64_t step) { return source.micro_batches(staged_share(step, step % 2), names); };
+  std::vector<std::vector<MicroBatch>> right, made(staged_steps);
+  for (int64_t step = 1; step <= staged_steps; ++step) right.push_back(of_step(step));
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::thread> threads;
+    for (int64_t thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (int64_t step = 1 + thread; step <= staged_steps; step += 4)
+          made[static_cast<size_t>(step - 1)] = of_step(step);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (size_t i = 0; i < right.size(); ++i) EXPECT_TRUE(equal(made[i], right[i])) << "step " << i + 1;
+  }
+}
+
 // `open` opens the same data each time. With a window for all, no byte may come from the source once all is copied:
 // then reads() named every range. With one for a few extents some bytes do, and the batches are the same all the same.
 inline void expect_same_when_staged(const TemporaryFolder& folder, const std::function<std::unique_ptr<Source>()>& open,
                                     const TensorNames& names) {
   const auto plain = open();
   const std::vector<MicroBatch> right = all_batches(*plain, names);
+  expect_same_on_threads(*plain, names);
   std::set<uint32_t> extents;
   const auto files = plain->staged_files();
   const Extents numbered(file_sizes(files), staged_extent);

@@ -28,7 +28,7 @@ TEST(StagedSources, TextIsTheSame) {
   }
   const TextConfig config{.train = {folder / "a", folder / "b"}, .validation_share = 0.05, .reset_at_documents = true};
   expect_same_when_staged(folder, [&] { return std::make_unique<TextSource>(config, 64, 500, 1); },
-                          {"tokens", "targets", "positions", "documents"});
+                          {"tokens", "targets", "positions", "documents", "document_starts"});
   // A stage of a pipeline that reads no tokens reads nothing.
   EXPECT_TRUE(TextSource(config, 64, 500, 1).reads(staged_share(1, 0), {}).empty());
 }
