@@ -1,6 +1,7 @@
 // Products with GELU within, on a GPU against double precision.
 #include "terrace/ops/gelu_products.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -42,6 +43,9 @@ class GeluProductsOnCuda : public ::testing::Test {
   }
 };
 
+// In the build for AMD's GPUs all products are left to other kernels.
+bool is_made() { return !at::Context::hasROCM(); }
+
 TEST_F(GeluProductsOnCuda, AreAsExactAsSeparateKernels) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     for (const bool has_bias : {false, true}) {
@@ -54,7 +58,8 @@ TEST_F(GeluProductsOnCuda, AreAsExactAsSeparateKernels) {
         const auto wide = [](const at::Tensor& tensor) { return tensor.to(at::kCPU, at::kDouble); };
         Computed ours, separate, exact;
         for (at::Tensor* made : {&ours.inner, &ours.active, &ours.d_inner}) *made = at::empty({rows, 256}, x.options());
-        ASSERT_TRUE(linear_gelu(x, first, bias, ours.inner, ours.active));
+        ASSERT_EQ(linear_gelu(x, first, bias, ours.inner, ours.active), is_made());
+        if (!is_made()) continue;
         ASSERT_TRUE(linear_inputs_gelu(dy, second, ours.inner, ours.d_inner));
         separate.inner = has_bias ? at::addmm(bias, x, first.t()) : at::mm(x, first.t());
         separate.active = at::gelu(separate.inner, "tanh");
@@ -76,7 +81,7 @@ TEST_F(GeluProductsOnCuda, LeaveOtherTypesAndRowsToOtherKernels) {
     const at::Tensor inner = normal({16, 64}, at::kCUDA, type), active = at::empty_like(inner);
     return linear_gelu(normal({16, inputs}, at::kCUDA, type), normal({64, inputs}, at::kCUDA, type), {}, inner, active);
   };
-  EXPECT_TRUE(computes(32, at::kBFloat16));
+  EXPECT_EQ(computes(32, at::kBFloat16), is_made());
   EXPECT_FALSE(computes(32, at::kFloat));
   EXPECT_FALSE(computes(20, at::kBFloat16));
 }

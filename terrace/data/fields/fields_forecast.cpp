@@ -49,6 +49,7 @@ void FieldsSource::add_last_outputs(const ForecastStep& step, TensorWriter& valu
 MicroBatch FieldsSource::forecast_batch(const std::vector<ForecastStep>& steps, const TensorNames& names) const {
   const FieldsDescription& all = description();
   const auto samples = std::ssize(steps), rows = std::ssize(all.latitudes), columns = std::ssize(all.longitudes);
+  check_climatology(names);
   MicroBatch batch;
   for (int64_t sample = 0; sample < samples; ++sample) batch.samples.push_back(sample);
   for (const double count : request_.counts) batch.counts.push_back(count * static_cast<double>(samples));

@@ -356,7 +356,8 @@ void FieldsSource::add_inputs(const FieldPair& pair, TensorWriter& values) const
   }
 }
 
-void FieldsSource::add_climatology(int64_t target, TensorWriter& values) const {
+void FieldsSource::check_climatology(const TensorNames& names) const {
+  if (!names.contains("climatology") && !names.contains("climatology_before")) return;
   const FieldsDataset& from = climatology_dataset();
   const FieldsDescription& all = from.description();
   if (all.climatology == ClimatologyKind::none) {
@@ -365,15 +366,23 @@ void FieldsSource::add_climatology(int64_t target, TensorWriter& values) const {
   }
   const bool same_grid = all.latitudes.size() == description().latitudes.size() &&
                          all.longitudes.size() == description().longitudes.size();
-  const int64_t period = all.climatology_period(target);
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const int64_t variable = FieldsDescription::find(all.variables, request_.outputs[i]);
-    if (variable < 0 || !same_grid || all.calendar != description().calendar) {
+  for (const std::string& output : request_.outputs) {
+    const bool is_there = FieldsDescription::find(all.variables, output) >= 0;
+    if (!is_there || !same_grid || all.calendar != description().calendar) {
       throw UserError::of(
           "the climatology of {} lacks {} on the grid and in the calendar of {}; name another dataset "
           "with data.climatology",
-          from.prefix(), request_.outputs[i], config_.fields);
+          from.prefix(), output, config_.fields);
     }
+  }
+}
+
+void FieldsSource::add_climatology(int64_t target, TensorWriter& values) const {
+  const FieldsDataset& from = climatology_dataset();
+  const FieldsDescription& all = from.description();
+  const int64_t period = all.climatology_period(target);
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const int64_t variable = FieldsDescription::find(all.variables, request_.outputs[i]);
     NumbersAtHand at_hand(staged());
     add_normalised(at_hand(from.file(), from.climatology(period, variable)), outputs_[i].moments, values);
   }
@@ -398,6 +407,7 @@ MicroBatch FieldsSource::batch(const std::vector<FieldPair>& pairs, std::vector<
   const FieldsDescription& all = description();
   const auto samples = std::ssize(pairs), rows = std::ssize(all.latitudes), columns = std::ssize(all.longitudes);
   const std::vector<int64_t> of_outputs = {samples, std::ssize(outputs_), rows, columns};
+  check_climatology(names);
   MicroBatch batch{.samples = std::move(numbers)};
   for (const double count : request_.counts) batch.counts.push_back(count * static_cast<double>(samples));
   const auto add = [&](const char* name, std::vector<int64_t> sizes, const auto& values_of_pair) {

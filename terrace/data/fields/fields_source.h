@@ -120,6 +120,8 @@ class FieldsSource : public Source {
   const FieldsDataset& climatology_dataset() const { return climatology_ ? *climatology_ : dataset_; }
   // At the instant for which the outputs are predicted.
   void add_climatology(int64_t target, TensorWriter& values) const;
+  // Throws UserError where these tensors need a climatology that the data lack.
+  void check_climatology(const TensorNames& names) const;
   // So many steps after a time of the data; at that time itself, 0 where the output is missing.
   void add_climatology_before(int64_t start, int64_t done, TensorWriter& values) const;
   void add_forecast_inputs(const ForecastStep& step, TensorWriter& values) const;

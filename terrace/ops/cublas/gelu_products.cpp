@@ -20,7 +20,7 @@ namespace {
 
 // What NVIDIA recommends for Hopper; less is enough for older GPUs.
 constexpr size_t workspace_bytes = size_t{32} << 20;
-constexpr int64_t aligned_bytes = 16;
+constexpr uint32_t aligned_bytes = 16;
 
 void check(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS) {
@@ -52,8 +52,8 @@ struct Shape {
 };
 
 struct Addresses {
-  const void *weight, *x, *bias;
-  void *gelu_input, *out;
+  const void *weight = nullptr, *x = nullptr, *bias = nullptr;
+  void *gelu_input = nullptr, *out = nullptr;
 };
 
 template <typename Value>
@@ -83,15 +83,23 @@ class Product {
     set(description_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, shape.m);
   }
 
-  // The library's first choice for the shape, which is a function of it and of the GPU.
-  std::optional<cublasLtMatmulAlgo_t> choice(cublasLtHandle_t library, const Addresses& at) const {
-    give(at);
+  // The library's first choice for the shape. It is asked with the least alignment of all addresses, so that the answer
+  // depends on the shape and the GPU alone and holds for any operands.
+  std::optional<cublasLtMatmulAlgo_t> choice(cublasLtHandle_t library, bool has_bias) const {
+    auto* const least_aligned = reinterpret_cast<void*>(uintptr_t{aligned_bytes});
+    give({.bias = has_bias ? least_aligned : nullptr, .gelu_input = least_aligned});
     cublasLtMatmulPreference_t made = nullptr;
     check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
     const Preference preference(made);
     check(cublasLtMatmulPreferenceSetAttribute(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
                                                sizeof(workspace_bytes)),
           "cublasLtMatmulPreferenceSetAttribute");
+    for (const auto attribute :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      check(cublasLtMatmulPreferenceSetAttribute(made, attribute, &aligned_bytes, sizeof(aligned_bytes)),
+            "cublasLtMatmulPreferenceSetAttribute");
+    }
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(library, description_.get(), weight_.get(), x_.get(),
@@ -131,13 +139,13 @@ cublasLtHandle_t library_of(int device) {
 }
 
 // Asked once for each shape, since the answer takes longer than the launch of a product.
-std::optional<cublasLtMatmulAlgo_t> algorithm_for(const Shape& shape, const Product& product, const Addresses& at) {
+std::optional<cublasLtMatmulAlgo_t> algorithm_for(const Shape& shape, const Product& product, bool has_bias) {
   static std::mutex mutex;
   static std::map<Shape, std::optional<cublasLtMatmulAlgo_t>> known;
   const std::lock_guard lock(mutex);
   const auto found = known.find(shape);
   if (found != known.end()) return found->second;
-  return known.emplace(shape, product.choice(library_of(shape.device), at)).first->second;
+  return known.emplace(shape, product.choice(library_of(shape.device), has_bias)).first->second;
 }
 
 bool is_aligned(const at::Tensor& tensor) {
@@ -151,8 +159,10 @@ bool compute(Shape shape, const at::Tensor& weight, const at::Tensor& x, const a
   const at::ScalarType type = x.scalar_type();
   if (!x.is_cuda() || (type != at::kBFloat16 && type != at::kHalf) || x.size(0) == 0) return false;
   for (const at::Tensor* tensor : {&weight, &x, &bias, &gelu_input, &out}) {
-    if (!is_aligned(*tensor)) return false;
+    if (!is_aligned(*tensor) || (tensor->defined() && tensor->scalar_type() != type)) return false;
   }
+  TERRACE_CHECK(x.dim() == 2 && x.size(1) == shape.k && gelu_input.sizes() == out.sizes() && out.size(1) == shape.m,
+                "a product of {} columns by a weight of {}", x.size(1), shape.k);
   shape.device = x.device().index();
   shape.type = type == at::kBFloat16 ? CUDA_R_16BF : CUDA_R_16F;
   const cuda::TorchStream stream(x.device());
@@ -162,7 +172,7 @@ bool compute(Shape shape, const at::Tensor& weight, const at::Tensor& x, const a
                      .gelu_input = gelu_input.data_ptr(),
                      .out = out.mutable_data_ptr()};
   const Product product(shape);
-  const auto algorithm = algorithm_for(shape, product, at);
+  const auto algorithm = algorithm_for(shape, product, bias.defined());
   if (!algorithm) return false;
   const profile::OperationRecord record(
       shape.transposes_weight ? "terrace::linear_gelu" : "terrace::linear_inputs_gelu", [&] {

@@ -58,6 +58,9 @@ TEST(UnitTableOfAGpt, CountsTheMasksOfAttentionOnAGpu) {
   EXPECT_EQ(difference(windows, 4, true, true), pair(5 * pairs * 4, 5 * pairs * (4 + 3)));
   EXPECT_EQ(difference(windows, 2, false, true), pair(0, 0));
   EXPECT_EQ(difference(windows, 4, false, true), pair(pairs * 4, pairs * (4 + 3)));
+  models::gpt::ModelConfig drops = plain;
+  drops.attention_dropout = 0.1;
+  EXPECT_EQ(difference(drops, 2, true, true), pair(5 * pairs * 2, 5 * pairs * (2 + 2)));
   windows.window = 20;
   EXPECT_EQ(difference(windows, 4, false, true), pair(0, 0));
 }

@@ -133,7 +133,8 @@ int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& 
 
 MaskBytes mask_bytes(const ModelConfig& config, const UnitTableOptions& options, bool documents) {
   const bool windows = config.window > 0 && config.window < config.sequence;
-  const bool flash = options.element_bytes == 2 && config.head_dim <= 256 && config.head_dim % 8 == 0;
+  const bool flash = options.element_bytes == 2 && config.head_dim <= 256 && config.head_dim % 8 == 0 &&
+                     config.attention_dropout == 0.0;
   if (!options.on_gpu || flash || (!documents && !windows)) return {};
   const int64_t pairs = (documents ? options.samples : 1) * config.sequence * config.sequence;
   // One byte a pair for each of: equal documents, those before the query, those in the window.

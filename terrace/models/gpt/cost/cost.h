@@ -41,9 +41,9 @@ int64_t hidden_bytes(const ModelConfig& config, const UnitTableOptions& options)
 // "Activations" in docs/sharding.md.
 int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute);
 
-// The mask of attention of one layer on a GPU, which has a row of keys for each query: for documents, and for a window
-// in both cases where the type or the heads are not those of ops::flash_attention(). 0 where there is none, and on
-// CPUs, whose kernels need none.
+// The mask of attention of one layer on a GPU, which has a row of keys for each query: for documents and for a window,
+// where the type or the heads are not those of ops::flash_attention() or probabilities are dropped. 0 where there is
+// none, and on CPUs, whose kernels need none. Masks that AMD's GPUs need besides are not counted.
 struct MaskBytes {
   int64_t kept = 0;       // in the type of the scores; with recompute only while attention is computed again
   int64_t temporary = 0;  // while it is made
