@@ -22,7 +22,7 @@ at::Tensor normal(at::IntArrayRef sizes, const at::Device& device, at::ScalarTyp
 
 double relative_error(const at::Tensor& computed, const at::Tensor& exact) {
   const at::Tensor ours = computed.to(at::kCPU, at::kDouble);
-  return (ours.sub(exact).norm() / exact.norm()).item<double>();
+  return ours.sub(exact).norm().div(exact.norm()).item<double>();
 }
 
 struct Computed {
