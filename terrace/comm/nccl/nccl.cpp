@@ -25,8 +25,8 @@ namespace {
 
 constexpr cudaStream_t default_stream = nullptr;
 // Multiprocessors that a message between two members may take: few, since a receive is started long before its message
-// comes and keeps them as long. Whether these fill a link between two GPUs has not been measured; NCCL_MAX_CTAS overrides
-// them.
+// comes and keeps them as long. Whether these fill a link between two GPUs has not been measured; NCCL_MAX_CTAS
+// overrides them.
 constexpr int multiprocessors_of_message = 4;
 constexpr int64_t terms_bytes = int64_t{32} << 20;  // memory for the terms that are added at once
 
