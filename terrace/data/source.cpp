@@ -10,14 +10,20 @@ namespace {
 
 template <typename Value>
 HostTensor copied(HostTensor::Type type, std::span<const Value> values, std::vector<int64_t> sizes) {
-  size_t elements = 1;
-  for (const int64_t size : sizes) elements *= static_cast<size_t>(size);
-  TERRACE_CHECK(elements == values.size(), "{} values for a tensor of {} elements", values.size(), elements);
   const auto bytes = std::as_bytes(values);
-  return {.type = type, .sizes = std::move(sizes), .bytes = {bytes.begin(), bytes.end()}};
+  HostTensor tensor{.type = type, .sizes = std::move(sizes), .bytes = {bytes.begin(), bytes.end()}};
+  TERRACE_CHECK(tensor.elements() == values.size(), "{} values for a tensor of {} elements", values.size(),
+                tensor.elements());
+  return tensor;
 }
 
 }  // namespace
+
+size_t HostTensor::elements() const {
+  size_t count = 1;
+  for (const int64_t size : sizes) count *= static_cast<size_t>(size);
+  return count;
+}
 
 HostTensor HostTensor::of(std::span<const uint8_t> values, std::vector<int64_t> sizes) {
   return copied(Type::uint8, values, std::move(sizes));

@@ -30,6 +30,8 @@ struct HostTensor {
   std::vector<int64_t> sizes = {};
   std::vector<std::byte> bytes = {};
 
+  size_t elements() const;  // by the sizes
+
   static HostTensor of(std::span<const uint8_t> values, std::vector<int64_t> sizes);
   static HostTensor of(std::span<const int32_t> values, std::vector<int64_t> sizes);
   static HostTensor of(std::span<const int64_t> values, std::vector<int64_t> sizes);

@@ -8,12 +8,10 @@
 
 namespace terrace::data {
 
-TensorWriter::TensorWriter(std::vector<int64_t> sizes) {
-  size_t elements = 1;
-  for (const int64_t size : sizes) elements *= static_cast<size_t>(size);
-  tensor_ = {.type = HostTensor::Type::fp32, .sizes = std::move(sizes), .bytes = {}};
-  tensor_.bytes.resize(elements * sizeof(float));
-  rest_ = {reinterpret_cast<float*>(tensor_.bytes.data()), elements};
+TensorWriter::TensorWriter(std::vector<int64_t> sizes)
+    : tensor_{.type = HostTensor::Type::fp32, .sizes = std::move(sizes)} {
+  tensor_.bytes.resize(tensor_.elements() * sizeof(float));
+  rest_ = {reinterpret_cast<float*>(tensor_.bytes.data()), tensor_.elements()};
 }
 
 std::span<float> TensorWriter::next(size_t count) {
