@@ -21,8 +21,11 @@ class BatchesAhead {
   using Make = std::function<Batches(int64_t step, std::stop_token stop)>;
   // `make` gives the batches of a step, the same ones whenever it is called. Each of the `threads` calls it for one
   // step at a time. Once `stop` is requested, what it gives is thrown away, so that it may give anything. At most
-  // `ahead` steps are made before they are taken, and none beyond `last`. The threads begin with the first take.
-  BatchesAhead(Make make, int64_t last, int64_t threads = 1, int64_t ahead = 2)
+  // `ahead` steps (if not given, one more than threads) are made before they are taken, and none beyond `last`. The
+  // threads begin with the first take.
+  BatchesAhead(Make make, int64_t last, int64_t threads = 1)
+      : BatchesAhead(std::move(make), last, threads, threads + 1) {}
+  BatchesAhead(Make make, int64_t last, int64_t threads, int64_t ahead)
       : make_(std::move(make)), last_(last), threads_wanted_(threads), ahead_(ahead) {}
   BatchesAhead(const BatchesAhead&) = delete;
   // Requests the stop of what is being made, and waits for it.

@@ -69,7 +69,7 @@ schedule::Partition partition_of(const schedule::UnitTable& table, const config:
 double without_sign_if_nan(double value) { return std::isnan(value) ? std::nan("") : value; }
 
 // Threads that make batches. A step on a GPU may be shorter than one of them needs for its batches, while most cores of
-// the rank have nothing to do. A stage is told of the steps in their order, by one thread.
+// the rank have nothing to do. A stage learns of the steps in their order, from one thread.
 int64_t making_threads(const config::Config& config, const at::Device& device, const comm::World& world) {
   if (!device.is_cuda() || data::data_of_family(config).stage(config).stages()) return 1;
   constexpr int64_t most = 4;
@@ -105,8 +105,7 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       ramp_(config.train, config.phases),
       training_step_(*model_, cut_, optimizer_, config.train.recompute),
       batches_ahead_([this](int64_t step, std::stop_token stop) { return batches_on_host(step, std::move(stop)); },
-                     config.train.steps, making_threads(config, device_, *world_),
-                     making_threads(config, device_, *world_) + 1) {
+                     config.train.steps, making_threads(config, device_, *world_)) {
   parallel::set_initial_values(cut_.sharded, optimizer_, config_.train.seed);
   nn::initialize(cut_.stage.buffers(), config_.train.seed);
   cut_.sharded.finish_update();
