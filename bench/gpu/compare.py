@@ -43,7 +43,7 @@ def row(workload, runner, ours, peak):
 
 def main():
     parser = gpu_arguments(__doc__, ["124M", "1B", "3B"], ["compile", "eager"], rounds=4, steps=5)
-    parser.add_argument("--documents", type=int, default=0, metavar="TOKENS", help="of each text; 0: texts are not told apart")
+    parser.add_argument("--documents", type=int, default=0, metavar="TOKENS", help="of each text; 0: they are not kept apart")
     options = parser.parse_args()
     peak = peak_rate(gpu_name())
     compare(options, HEADINGS, lambda workload, folder: participants(workload, options, folder),
