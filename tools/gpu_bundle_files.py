@@ -8,7 +8,7 @@ PACKAGE_LIST = pathlib.Path(__file__).resolve().parent / "gpu_packages.txt"
 # Folder of the libraries within the bundle.
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 # What tools/gpu_check runs, by its place in the folder of the build.
-PROGRAMS = ["terrace", "test_ops", "test_optim", "tests/comm/mpi/mpi_ranks", "bench/bench_step_trainer"]
+PROGRAMS = ["terrace", "test_ops", "test_optim", "tests/comm/mpi/mpi_ranks", "tests/comm/mpi/mpi_real_gpus", "bench/bench_step_trainer"]
 
 
 def packages():

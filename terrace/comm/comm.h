@@ -173,7 +173,9 @@ struct WorldOptions {
   double timeout_seconds = 600.0;  // for which a call may wait for other ranks
   bool rank_order = false;         // sums are taken in ascending order of ranks on every backend
   bool check_calls = false;        // kind, type, size and label of each collective are compared before it runs
-  bool share_gpus = false;         // several ranks may use one GPU; then data go through host memory
+  // Several ranks may use one GPU. Data then go through host memory, but with another NCCL_HOSTID in the environment of
+  // each rank through NCCL's network transport.
+  bool share_gpus = false;
   // The folder in which each rank writes its last calls when the run fails; where it is empty, no file is written.
   std::filesystem::path flight_folder = {};
   // When this number changes on one rank, every rank soon logs its last call and writes its last calls, and the run

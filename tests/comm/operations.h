@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "terrace/comm/comm.h"
@@ -12,10 +13,23 @@
 
 namespace terrace::comm {
 
-// The operations of one group as one member makes them, one after another. Wrong results are described in `wrong`.
-class OperationCheck {
+// A buffer in the memory of the machine.
+class HostBuffer {
  public:
-  OperationCheck(Comm& comm, Type type, int64_t count) : comm_(comm), type_(type), count_(count) {}
+  explicit HostBuffer(std::vector<char> bytes) : bytes_(std::move(bytes)) {}
+  char* data() { return bytes_.data(); }
+  std::vector<char> bytes() const { return bytes_; }
+
+ private:
+  std::vector<char> bytes_;
+};
+
+// The operations of one group as one member makes them, one after another, on buffers that are made of bytes and have
+// data() where the operations shall be tried, and bytes(). Wrong results are described in `wrong`.
+template <typename Buffer>
+class OperationCheckOn {
+ public:
+  OperationCheckOn(Comm& comm, Type type, int64_t count) : comm_(comm), type_(type), count_(count) {}
 
   std::vector<std::string> run() {
     all_reduce();
@@ -46,39 +60,47 @@ class OperationCheck {
     });
   }
   // One canary behind the data.
-  Bytes room_for(int64_t count) const { return Bytes(static_cast<size_t>(count * size_of(type_)) + 1, canary); }
-  void expect(const char* what, Bytes found, Bytes expected) {
+  Buffer room_for(int64_t count) const {
+    return Buffer(Bytes(static_cast<size_t>(count * size_of(type_)) + 1, canary));
+  }
+  void expect(const char* what, const Buffer& found, Bytes expected) {
     expected.push_back(canary);
-    if (found != expected) {
+    if (found.bytes() != expected) {
       wrong_.push_back(
           fmt::format("{} of {} {}, member {} of {}", what, count_, name_of(type_), comm_.member(), comm_.size()));
     }
   }
-  Bytes guarded(Bytes bytes) const {
+  Buffer guarded(Bytes bytes) const {
     bytes.push_back(canary);
-    return bytes;
+    return Buffer(std::move(bytes));
   }
 
   void all_reduce() {
-    Bytes buffer = guarded(data(comm_.member(), count_));
+    Buffer buffer = guarded(data(comm_.member(), count_));
     comm_.all_reduce(buffer.data(), count_, type_, {"sum"}).wait();
     expect("all_reduce", buffer, sums(count_));
   }
 
   void reduce_scatter(bool in_place) {
     const int64_t n = comm_.size(), own = comm_.member() * count_;
-    Bytes from = data(comm_.member(), n * count_), apart = room_for(count_);
-    char* const to = in_place ? from.data() + own * size_of(type_) : apart.data();
-    comm_.reduce_scatter(from.data(), to, count_, type_, {"scatter"}).wait();
-    if (in_place) apart = guarded(Bytes(to, to + count_ * size_of(type_)));
-    expect(in_place ? "reduce_scatter in place" : "reduce_scatter", apart, sums(count_, own));
+    Buffer from(data(comm_.member(), n * count_)), apart = room_for(count_);
+    if (!in_place) {
+      comm_.reduce_scatter(from.data(), apart.data(), count_, type_, {"scatter"}).wait();
+      return expect("reduce_scatter", apart, sums(count_, own));
+    }
+    comm_.reduce_scatter(from.data(), from.data() + own * size_of(type_), count_, type_, {"scatter"}).wait();
+    const Bytes all = from.bytes();
+    const auto begin = all.begin() + own * size_of(type_);
+    expect("reduce_scatter in place", guarded(Bytes(begin, begin + count_ * size_of(type_))), sums(count_, own));
   }
 
   void all_gather(bool in_place) {
-    Bytes own = data(comm_.member(), count_), to = room_for(comm_.size() * count_), expected;
-    char* const block = to.data() + comm_.member() * count_ * size_of(type_);
-    if (in_place) std::copy(own.begin(), own.end(), block);
-    comm_.all_gather(in_place ? block : own.data(), to.data(), count_, type_, {"gather"}).wait();
+    const Bytes own = data(comm_.member(), count_);
+    const int64_t begin = comm_.member() * count_ * size_of(type_);
+    Bytes room(static_cast<size_t>(comm_.size() * count_ * size_of(type_)), canary), expected;
+    if (in_place) std::copy(own.begin(), own.end(), room.begin() + begin);
+    Buffer from(own), to = guarded(std::move(room));
+    comm_.all_gather(in_place ? to.data() + begin : from.data(), to.data(), count_, type_, {"gather"}).wait();
     for (int64_t m = 0; m < comm_.size(); ++m) {
       const Bytes theirs = data(m, count_);
       expected.insert(expected.end(), theirs.begin(), theirs.end());
@@ -87,7 +109,8 @@ class OperationCheck {
   }
 
   void all_to_all() {
-    Bytes from = data(comm_.member(), comm_.size() * count_), to = room_for(comm_.size() * count_), expected;
+    Buffer from(data(comm_.member(), comm_.size() * count_)), to = room_for(comm_.size() * count_);
+    Bytes expected;
     comm_.all_to_all(from.data(), to.data(), count_, type_, {"exchange"}).wait();
     for (int64_t m = 0; m < comm_.size(); ++m) {
       const Bytes theirs = data(m, count_, comm_.member() * count_);
@@ -97,7 +120,7 @@ class OperationCheck {
   }
 
   void broadcast(int64_t root) {
-    Bytes buffer = comm_.member() == root ? guarded(data(root, count_)) : room_for(count_);
+    Buffer buffer = comm_.member() == root ? guarded(data(root, count_)) : room_for(count_);
     comm_.broadcast(buffer.data(), count_, type_, root, {"spread"}).wait();
     expect("broadcast", buffer, data(root, count_));
   }
@@ -105,7 +128,7 @@ class OperationCheck {
   // Each member sends to the next one and receives from the previous one.
   void around() {
     const int64_t n = comm_.size(), next = (comm_.member() + 1) % n, before = (comm_.member() + n - 1) % n;
-    Bytes from = data(comm_.member(), count_), to = room_for(count_);
+    Buffer from(data(comm_.member(), count_)), to = room_for(count_);
     Work sent = comm_.send(from.data(), count_, type_, next, {"pass on"});
     Work received = comm_.receive(to.data(), count_, type_, before, {"pass on"});
     received.wait();
@@ -119,6 +142,8 @@ class OperationCheck {
   const int64_t count_;
   std::vector<std::string> wrong_;
 };
+
+using OperationCheck = OperationCheckOn<HostBuffer>;
 
 // Every operation with every type and these numbers of elements, and one that fills `large_bytes`.
 inline std::vector<std::string> wrong_operations(World& world, const mesh::Group& group, std::vector<int64_t> counts,

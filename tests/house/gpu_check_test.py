@@ -96,7 +96,7 @@ Agent NUMBER
 # It fills lines with spaces.
 DIES = "\n".join(line.ljust(60) for number in "23" for line in DIE.replace("NUMBER", number).splitlines())
 HIP_TORCH = "2.11.0+rocm7.1 None 7.1.25424"
-PROGRAMS = ["terrace", "test_ops", "test_optim", "tests/comm/mpi/mpi_ranks", "bench/bench_step_trainer"]
+PROGRAMS = ["terrace", "test_ops", "test_optim", "tests/comm/mpi/mpi_ranks", "tests/comm/mpi/mpi_real_gpus", "bench/bench_step_trainer"]
 
 
 class Pretended(unittest.TestCase):

@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <compare>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -66,7 +69,7 @@ class MpiComm final : public Comm {
   MpiEngine& engine_;
   std::shared_ptr<MpiChannel> channel_;
   MpiOperationPointer last_on_gpu_;
-  std::shared_ptr<NcclChannel> gpus_;  // null where no buffers are on a GPU, or ranks share one
+  std::shared_ptr<NcclChannel> gpus_;  // null where no buffers are on a GPU, or NCCL refuses ranks that share one
   std::optional<int> gpu_;
 };
 
@@ -158,7 +161,7 @@ class MpiWorld final : public World {
   std::vector<ProcessIdentity> identities_;
   std::optional<int> gpu_;
   const bool may_share_gpus_;
-  bool shares_gpus_ = false;
+  bool goes_through_host_ = false;  // since NCCL refuses the ranks of a GPU
   MPI_Comm world_communicator_ = MPI_COMM_NULL;
   std::map<std::pair<std::string, std::vector<int64_t>>, int64_t> connections_;
   std::unique_ptr<FlightRecorder> flight_;
@@ -275,28 +278,44 @@ bool MpiWorld::on_one_machine(const mesh::Group& group) const {
   });
 }
 
-// Ranks can see different GPUs under one number, and one GPU under different numbers.
+// Of a rank: the address of its GPU, and the host on which NCCL takes it to be, as a hash (0: its machine).
+struct GpuPlace {
+  std::array<char, 32> address = {};
+  uint64_t nccl_host = 0;
+
+  auto operator<=>(const GpuPlace&) const = default;
+};
+
+GpuPlace place_of(int gpu) {
+  GpuPlace place;
+  gpu_bus_address(gpu).copy(place.address.data(), place.address.size() - 1);
+  if (const char* host = std::getenv("NCCL_HOSTID"); host != nullptr && *host != '\0') {
+    place.nccl_host = XXH3_64bits(host, std::strlen(host));
+  }
+  return place;
+}
+
+// Ranks can see different GPUs under one number, and one GPU under different numbers. NCCL connects two ranks on one
+// GPU only if it takes them to be on different hosts.
 void MpiWorld::use_gpu(int gpu) {
   if (!made_with_nccl()) throw UserError("this build of terrace has no NCCL, so its ranks cannot use GPUs");
-  using Address = std::array<char, 32>;
-  Address own = {};
-  gpu_bus_address(gpu).copy(own.data(), own.size() - 1);
-  std::vector<Address> addresses(static_cast<size_t>(size_));
+  const GpuPlace own = place_of(gpu);
+  std::vector<GpuPlace> places(static_cast<size_t>(size_));
   connect(mesh::all_ranks("gpus", size_), {})
-      ->all_gather(own.data(), addresses.data(), sizeof own, Type::uint8, {.what = "addresses of GPUs"})
+      ->all_gather(&own, places.data(), sizeof own, Type::uint8, {.what = "addresses of GPUs"})
       .wait();
-  std::map<std::pair<int, Address>, int> rank_on;
+  std::map<std::pair<int, std::array<char, 32>>, int> rank_on;
+  std::set<std::pair<int, GpuPlace>> taken;
   for (int rank = 0; rank < size_; ++rank) {
     const auto at = static_cast<size_t>(rank);
-    const auto [first, is_new] = rank_on.try_emplace({machines_[at], addresses[at]}, rank);
-    if (is_new) continue;
-    shares_gpus_ = true;
-    if (may_share_gpus_) continue;
+    if (!taken.insert({machines_[at], places[at]}).second) goes_through_host_ = true;
+    const auto [first, is_new] = rank_on.try_emplace({machines_[at], places[at].address}, rank);
+    if (is_new || may_share_gpus_) continue;
     throw UserError::of(
         "ranks {} and {} use the same GPU ({}): start one rank for each GPU ('srun --gpus-per-task=1 "
         "--gpu-bind=closest', or 'mpirun --map-by ppr:N:node' for machines with N GPUs), or set layout.share_gpus = "
         "true, with which ranks exchange data through the machine's memory, which is slow",
-        first->second, rank, addresses[at].data());
+        first->second, rank, places[at].address.data());
   }
   gpu_ = gpu;
 }
@@ -329,7 +348,7 @@ std::unique_ptr<Comm> MpiWorld::connect(const mesh::Group& group, const std::vec
       }
       engine_->add_group(channel);
     }
-    if (gpu_ && !shares_gpus_) gpus = connect_gpus(*engine_, channel, directions, *gpu_, timeout_seconds_);
+    if (gpu_ && !goes_through_host_) gpus = connect_gpus(*engine_, channel, directions, *gpu_, timeout_seconds_);
   }
   return std::make_unique<MpiComm>(*engine_, *flight_, std::move(channel), std::move(gpus), gpu_, group, member);
 }

@@ -1,6 +1,6 @@
-// Replaces the CUDA and NCCL functions that the backend calls, without a GPU: host memory counts as GPU memory, streams
-// are threads, the default stream is the caller, and members of a communicator share memory by its id. As in NCCL,
-// streams run in order, a message moves only when its receive runs too, two members are connected in their first
+// Replaces the CUDA and NCCL functions that the backend calls, without a GPU: gpu_memory stands for a GPU's memory,
+// streams are threads, the default stream is the caller, and members of a communicator share memory by its id. As in
+// NCCL, streams run in order, a message moves only when its receive runs too, two members are connected in their first
 // message and all in their first collective (unless NCCL_RUNTIME_CONNECT is 0), and a communicator takes no call before
 // it has connected. A free waits for all streams. It cannot show whether real GPUs behave the same way.
 #include "tests/comm/mpi/gpu_stand_in.h"
@@ -86,6 +86,7 @@ struct Streams {
 };
 Streams streams;
 
+std::atomic<int> made_communicators = 0;
 thread_local int device = -1;  // -1: this thread has chosen none
 thread_local cudaError_t last_error = cudaSuccess;
 
@@ -109,6 +110,12 @@ int bus_of(int number) {
   const char* const first = std::getenv("STAND_IN_FIRST_GPU");
   return number + (first == nullptr ? 0 : std::atoi(first));
 }
+
+// Two members at one place are on one GPU for NCCL, which knows the machine as the host that NCCL_HOSTID names.
+int place_of(int number) {
+  const char* const host = std::getenv("NCCL_HOSTID");
+  return bus_of(number) + (host == nullptr ? 0 : static_cast<int>(std::hash<std::string>()(host) % 1'000'000) * 1000);
+}
 constexpr size_t slot_bytes = 1 << 16;
 
 // Messages that one member has sent to another and that the other has not received yet.
@@ -119,7 +126,7 @@ struct Slot {
 
 struct Shared {
   std::atomic<int> arrived, arrived_in_collectives;
-  std::atomic<int> buses[most_members];
+  std::atomic<int> places[most_members];
   std::atomic<bool> sender_came[most_members][most_members], receiver_came[most_members][most_members];
   Slot slots[most_members][most_members];
 };
@@ -191,7 +198,7 @@ struct ncclComm {
   }
   // NCCL refuses a communicator with two members on one GPU.
   bool shares_a_gpu() const {
-    return std::count(shared->buses, shared->buses + size, shared->buses[member].load()) > 1;
+    return std::count(shared->places, shared->places + size, shared->places[member].load()) > 1;
   }
   void link(int from, int to) {
     links.emplace_back(from, to);
@@ -205,22 +212,22 @@ struct ncclComm {
     }
     return true;
   }
-  void send(const void* from, int64_t bytes, int to) const {
+  void send(const void* data, int64_t bytes, int to) const {
+    const auto* const from = static_cast<const char*>(gpu_memory::reachable(data));
     Slot& slot = shared->slots[member][to];
     for (int64_t at = 0; at < bytes; at += slot_bytes) {
       if (!wait([&] { return slot.written == slot.taken; })) return;
-      std::memcpy(slot.data, static_cast<const char*>(from) + at,
-                  static_cast<size_t>(std::min<int64_t>(slot_bytes, bytes - at)));
+      std::memcpy(slot.data, from + at, static_cast<size_t>(std::min<int64_t>(slot_bytes, bytes - at)));
       ++slot.written;
     }
     wait([&] { return slot.written == slot.taken; });
   }
-  void receive(void* to, int64_t bytes, int from) const {
+  void receive(void* data, int64_t bytes, int from) const {
+    auto* const to = static_cast<char*>(gpu_memory::reachable(data));
     Slot& slot = shared->slots[from][member];
     for (int64_t at = 0; at < bytes; at += slot_bytes) {
       if (!wait([&] { return slot.written != slot.taken; })) return;
-      std::memcpy(static_cast<char*>(to) + at, slot.data,
-                  static_cast<size_t>(std::min<int64_t>(slot_bytes, bytes - at)));
+      std::memcpy(to + at, slot.data, static_cast<size_t>(std::min<int64_t>(slot_bytes, bytes - at)));
       ++slot.taken;
     }
   }
@@ -239,7 +246,7 @@ struct ncclComm {
     if (aborted) return;
     std::vector<const void*> from;
     for (auto& term : terms) from.insert(from.begin(), term.data() + first * ::size_of(type));
-    void* const result[] = {to};
+    void* const result[] = {gpu_memory::reachable(to)};
     terrace::comm::sum_members(type_of(type), from, result, 0, count);
   }
 };
@@ -280,6 +287,8 @@ ncclResult_t begin_message(ncclComm_t comm, int from, int to, bool sends, cudaSt
 
 }  // namespace
 
+int communicators_of_process() { return made_communicators; }
+
 // The thread that waits is the only one that makes and ends streams.
 void wait_for_all_streams() {
   std::set<cudaStream_t> all;
@@ -296,9 +305,10 @@ void sum_on_gpu(Type type, const void* terms, int64_t num_terms, int64_t count, 
   if (count == 0) return;
   expect_no_last_error();
   stream->add([=] {
+    const auto* const first = static_cast<const char*>(gpu_memory::reachable(terms));
     std::vector<const void*> from;
-    for (int64_t i = 0; i < num_terms; ++i) from.push_back(static_cast<const char*>(terms) + i * count * size_of(type));
-    void* const result[] = {to};
+    for (int64_t i = 0; i < num_terms; ++i) from.push_back(first + i * count * size_of(type));
+    void* const result[] = {gpu_memory::reachable(to)};
     sum_members(type, from, result, 0, count);
   });
 }
@@ -319,18 +329,18 @@ cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); 
 const char* cudaGetErrorString(cudaError_t) { return "an error of the stand-in"; }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   expect_chosen_device("cudaMalloc");
-  return *memory = new char[bytes], cudaSuccess;
+  return *memory = gpu_memory::allocate(bytes), cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
   wait_for_all_streams();
-  return delete[] static_cast<char*>(memory), cudaSuccess;
+  return gpu_memory::release(memory), cudaSuccess;
 }
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void*) {
-  attributes->type = cudaMemoryTypeDevice;
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
+  attributes->type = gpu_memory::is_on_gpu(memory) ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
   return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  std::memcpy(to, from, bytes);
+  std::memcpy(gpu_memory::reachable(to), gpu_memory::reachable(from), bytes);
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -396,7 +406,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   close(file);
   if (memory == MAP_FAILED) return ncclSystemError;
   auto* const shared = static_cast<Shared*>(memory);
-  shared->buses[member] = bus_of(device);
+  shared->places[member] = place_of(device);
+  ++made_communicators;
   if (++shared->arrived == size) shm_unlink(id.internal);
   *comm = new ncclComm{shared, size, member, config->maxCTAs};
   return ncclInProgress;
@@ -456,8 +467,9 @@ ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataTyp
   return begin_collective(comm, stream, [=] {
     const int64_t bytes = static_cast<int64_t>(count) * size_of(type);
     const auto all = comm->gather(from, bytes);
+    auto* const blocks = static_cast<char*>(gpu_memory::reachable(to));
     for (size_t i = 0; i < all.size() && !comm->aborted; ++i) {
-      std::memcpy(static_cast<char*>(to) + static_cast<int64_t>(i) * bytes, all[i].data(), static_cast<size_t>(bytes));
+      std::memcpy(blocks + static_cast<int64_t>(i) * bytes, all[i].data(), static_cast<size_t>(bytes));
     }
   });
 }

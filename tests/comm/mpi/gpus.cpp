@@ -12,6 +12,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/comm/mpi/mpi.h"
+#include "tests/comm/mpi/gpu_stand_in.h"
 #include "tests/comm/operations.h"
 
 namespace terrace::comm {
@@ -94,6 +95,20 @@ TEST(Gpus, SharedGpuIsReachedThroughHostMemory) {
       }
     }
   }
+}
+
+// As NCCL does, the stand-in connects two ranks on one GPU if it takes them to be on different hosts.
+TEST(Gpus, RanksThatNcclTakesForDifferentHostsShareAGpuThroughIt) {
+  const int before = communicators_of_process();
+  {
+    const auto world = make_mpi_world(library, {.rank_order = true, .share_gpus = true});
+    setenv("NCCL_HOSTID", std::to_string(world->rank()).c_str(), 1);
+    world->use_gpu(0);
+    const auto comm = world->connect(everyone(*world), all_directions(world->size()));
+    EXPECT_EQ(communicators_of_process() - before, 1 + 2 * (world->size() - 1));
+    for (const std::string& wrong : OperationCheck(*comm, Type::bf16, 1000).run()) ADD_FAILURE() << wrong;
+  }
+  unsetenv("NCCL_HOSTID");
 }
 
 // Adding 1 to 1e8 in fp32 loses the 1, so that different orders of four terms have different sums.

@@ -17,6 +17,7 @@
 #define cudaEventQuery hipEventQuery
 #define cudaEventRecord hipEventRecord
 #define cudaFree hipFree
+#define cudaGetDeviceCount hipGetDeviceCount
 #define cudaGetErrorString hipGetErrorString
 #define cudaGetLastError hipGetLastError
 #define cudaMalloc hipMalloc

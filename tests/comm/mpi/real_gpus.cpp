@@ -1,0 +1,206 @@
+// Ranks under mpirun that use the NCCL backend on real GPUs: every operation against its definition, sums in rank order
+// bit for bit, messages of different directions, a rank that never takes part, and the time that starting a call takes.
+// The ranks may share a GPU: each then tells NCCL that it is on a host of its own, and data go through NCCL's network
+// transport (on a machine without a network NCCL_SOCKET_IFNAME=lo).
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gpu_runtime.h"
+#include "terrace/base/error.h"
+#include "terrace/comm/mpi/mpi.h"
+#include "terrace/comm/nccl/nccl.h"
+#include "tests/comm/operations.h"
+
+namespace terrace::comm {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+std::shared_ptr<MpiLibrary> library;
+int own_gpu = 0;
+
+void check(cudaError_t result) {
+  if (result != cudaSuccess) throw CommError(cudaGetErrorString(result));
+}
+
+// A buffer in the memory of the GPU.
+class GpuBuffer {
+ public:
+  explicit GpuBuffer(const std::vector<char>& bytes) : size_(bytes.size()) {
+    check(cudaSetDevice(own_gpu));
+    check(cudaMalloc(&data_, size_ + 1));
+    copy_and_wait(own_gpu, data_, bytes.data(), size_);
+  }
+  GpuBuffer(GpuBuffer&& other) noexcept : size_(other.size_), data_(std::exchange(other.data_, nullptr)) {}
+  GpuBuffer& operator=(GpuBuffer&&) = delete;
+  ~GpuBuffer() { static_cast<void>(cudaFree(data_)); }
+  char* data() { return static_cast<char*>(data_); }
+  std::vector<char> bytes() const {
+    std::vector<char> found(size_);
+    copy_and_wait(own_gpu, found.data(), data_, size_);
+    return found;
+  }
+
+ private:
+  size_t size_;
+  void* data_ = nullptr;
+};
+
+template <typename T>
+GpuBuffer on_gpu(const std::vector<T>& values) {
+  std::vector<char> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return GpuBuffer(bytes);
+}
+
+template <typename T>
+std::vector<T> values_of(const GpuBuffer& buffer) {
+  const std::vector<char> bytes = buffer.bytes();
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+mesh::Group everyone(const World& world) { return mesh::all_ranks("data", world.size()); }
+
+std::unique_ptr<World> world_of_gpus(WorldOptions options) {
+  options.share_gpus = true;
+  auto world = make_mpi_world(library, options);
+  int gpus = 0;
+  check(cudaGetDeviceCount(&gpus));
+  own_gpu = static_cast<int>(world->rank() % world->ranks_per_node()) % gpus;
+  check(cudaSetDevice(own_gpu));
+  if (gpus < world->ranks_per_node()) setenv("NCCL_HOSTID", fmt::format("rank {}", world->rank()).c_str(), 1);
+  world->use_gpu(own_gpu);
+  return world;
+}
+
+std::vector<mesh::Direction> all_directions(int64_t members) {
+  std::vector<mesh::Direction> directions;
+  for (int64_t from = 0; from < members; ++from) {
+    for (int64_t to = 0; to < members; ++to) {
+      if (from != to) directions.push_back({.from = from, .to = to});
+    }
+  }
+  return directions;
+}
+
+TEST(RealGpus, EveryOperationOfEveryType) {
+  for (const bool rank_order : {false, true}) {
+    const auto world = world_of_gpus({.timeout_seconds = 60, .rank_order = rank_order, .check_calls = rank_order});
+    mesh::Group reversed = everyone(*world);
+    std::reverse(reversed.ranks.begin(), reversed.ranks.end());
+    const auto comm = world->connect(rank_order ? reversed : everyone(*world), all_directions(world->size()));
+    for (const Type type : all_types) {
+      for (const int64_t count : {0, 5, 100'000}) {
+        for (const std::string& wrong : OperationCheckOn<GpuBuffer>(*comm, type, count).run()) ADD_FAILURE() << wrong;
+      }
+    }
+  }
+}
+
+// Adding 1 to 1e8 in fp32 loses the 1, so that different orders of terms have different sums.
+TEST(RealGpus, SumInRankOrderWhateverTheOrderOfTheMembers) {
+  const auto world = world_of_gpus({.timeout_seconds = 60, .rank_order = true});
+  mesh::Group group = everyone(*world);
+  std::reverse(group.ranks.begin(), group.ranks.end());
+  const auto comm = world->connect(group);
+  const std::vector<float> terms = {1e8F, 1.0F, -1e8F, 3.0F};
+  const auto term = [&](int64_t rank) { return terms[static_cast<size_t>(rank) % terms.size()]; };
+  float expected = term(0);
+  for (int64_t rank = 1; rank < world->size(); ++rank) expected += term(rank);
+  // More than the memory for terms holds at once.
+  GpuBuffer data = on_gpu(std::vector<float>(9'000'001, term(world->rank())));
+  comm->all_reduce(data.data(), 9'000'001, Type::fp32, {"add up"}).wait();
+  EXPECT_EQ(std::ranges::count(values_of<float>(data), expected), 9'000'001);
+}
+
+// Each member first posts all receives and then sends, in descending order, so no message is the first that both of its
+// ends have begun.
+TEST(RealGpus, MessagesOfDifferentDirectionsDoNotWaitForEachOther) {
+  const auto world = world_of_gpus({.timeout_seconds = 60});
+  const auto comm = world->connect(everyone(*world), all_directions(world->size()));
+  constexpr int64_t count = 500'000;
+  GpuBuffer own = on_gpu(std::vector<int64_t>(count, world->rank()));
+  std::vector<GpuBuffer> received;
+  for (int64_t from = 0; from < world->size(); ++from) received.push_back(on_gpu(std::vector<int64_t>(count, -1)));
+  std::vector<Work> works;
+  for (int64_t from = 0; from < world->size(); ++from) {
+    if (from == world->rank()) continue;
+    works.push_back(
+        comm->receive(received[static_cast<size_t>(from)].data(), count, Type::int64, from, {"activations"}));
+  }
+  for (int64_t to = world->size() - 1; to >= 0; --to) {
+    if (to != world->rank()) works.push_back(comm->send(own.data(), count, Type::int64, to, {"activations"}));
+  }
+  for (Work& work : works) work.wait();
+  for (int64_t from = 0; from < world->size(); ++from) {
+    if (from == world->rank()) continue;
+    EXPECT_EQ(std::ranges::count(values_of<int64_t>(received[static_cast<size_t>(from)]), from), count);
+  }
+}
+
+// Not judged: says how long the rank itself is busy with a call.
+TEST(RealGpus, SecondsOfStartingACall) {
+  const auto world = world_of_gpus({.timeout_seconds = 60});
+  const auto comm = world->connect(everyone(*world));
+  GpuBuffer data = on_gpu(std::vector<float>(1000, 1.0F));
+  constexpr int calls = 100;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Work> works;
+    const auto began = Clock::now();
+    for (int i = 0; i < calls; ++i) works.push_back(comm->all_reduce(data.data(), 1000, Type::fp32, {"sum"}));
+    const std::chrono::duration<double, std::micro> started = Clock::now() - began;
+    for (Work& work : works) work.wait();
+    static_cast<void>(data.bytes());
+    const std::chrono::duration<double, std::micro> done = Clock::now() - began;
+    if (world->rank() > 0) continue;
+    fmt::print("a call: {:.1f} us to start, {:.1f} us until it is done\n", started.count() / calls,
+               done.count() / calls);
+  }
+}
+
+// Ends the process: MPI cannot be finalized any more.
+[[noreturn]] void wait_for_a_rank_that_never_comes() {
+  const auto world = world_of_gpus({.timeout_seconds = 3.0});
+  const auto comm = world->connect(everyone(*world));
+  GpuBuffer data = on_gpu(std::vector<float>(100, 1.0F));
+  comm->all_reduce(data.data(), 100, Type::fp32, {"first"}).wait();
+  static_cast<void>(data.bytes());
+  if (world->rank() == 1) std::this_thread::sleep_for(10s);
+  const auto began = Clock::now();
+  try {
+    comm->all_reduce(data.data(), 100, Type::fp32, {"reduce gradients", 7, "backward"}).wait();
+    static_cast<void>(data.bytes());
+    comm->all_reduce(data.data(), 100, Type::fp32, {"after"}).wait();
+    fmt::print(stderr, "no error\n");
+  } catch (const CommError& error) {
+    const std::chrono::duration<double> waited = Clock::now() - began;
+    fmt::print(stderr, "error after {:.1f} s: {}\n", waited.count(), error.what());
+  }
+  std::_Exit(5);
+}
+
+}  // namespace
+}  // namespace terrace::comm
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  terrace::comm::prepare_for_ranks();
+  terrace::comm::library = terrace::comm::start_mpi();
+  if (argc > 1 && std::string(argv[1]) == "late") terrace::comm::wait_for_a_rank_that_never_comes();
+  const int failed = RUN_ALL_TESTS();
+  terrace::comm::library.reset();
+  return failed;
+}
