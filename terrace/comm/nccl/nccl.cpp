@@ -17,7 +17,7 @@
 #include "gpu_runtime.h"
 #include "terrace/base/error.h"
 #include "terrace/comm/doubling.h"
-#include "terrace/comm/nccl/event.h"
+#include "terrace/comm/nccl/end_marks.h"
 #include "terrace/comm/nccl/sum.h"
 
 namespace terrace::comm {
@@ -99,6 +99,8 @@ struct NcclChannel::State {
   std::atomic<bool> aborted = false;
   CommunicatorStream collectives;
   std::vector<DirectionStream> directions;  // those of this member
+  EndMarks ends;                            // of started calls
+  cudaEvent_t earlier = nullptr;            // work of the default stream, for which a call waits
   void* terms = nullptr;
   void* probe = nullptr;  // for the messages that connect the ends of directions
 };
@@ -116,6 +118,7 @@ NcclChannel::State::~State() {
   static_cast<void>(cudaSetDevice(gpu));
   for (DirectionStream& direction : directions) release(direction.used);
   release(collectives);
+  if (earlier != nullptr) static_cast<void>(cudaEventDestroy(earlier));
   static_cast<void>(cudaFree(terms));
   static_cast<void>(cudaFree(probe));
 }
@@ -213,6 +216,8 @@ void NcclChannel::State::connect(const NcclIds& ids, const std::vector<mesh::Dir
   check_gpu(cudaSetDevice(gpu), "cudaSetDevice");
   // The memory is allocated here, since a later cudaMalloc could wait for kernels that run on the GPU.
   check_gpu(cudaMalloc(&probe, 1), "cudaMalloc");
+  ends.prepare();
+  earlier = make_event();
   if (rank_order) check_gpu(cudaMalloc(&terms, terms_bytes), "cudaMalloc");
   begin_to_connect(ids.data(), static_cast<int>(size()), static_cast<int>(member), NCCL_CONFIG_UNDEF_INT, collectives);
   for (const mesh::Direction& direction : all_directions) {
@@ -372,7 +377,10 @@ template <typename State>
 class StartedCall final : public NcclCall {
  public:
   StartedCall(std::shared_ptr<State> state, const CommunicatorStream& used)
-      : state_(std::move(state)), used_(used), end_(state_->gpu, used.stream) {}
+      : state_(std::move(state)), used_(used), end_(state_->ends.put(used.stream)) {}
+  ~StartedCall() override { state_->ends.give_back(end_); }
+  StartedCall(const StartedCall&) = delete;
+  StartedCall& operator=(const StartedCall&) = delete;
 
   bool done() override {
     state_->throw_if_aborted();
@@ -387,13 +395,13 @@ class StartedCall final : public NcclCall {
 
   void let_default_stream_wait() override {
     check_gpu(cudaSetDevice(state_->gpu), "cudaSetDevice");
-    end_.hold(default_stream);
+    check_gpu(cudaStreamWaitEvent(default_stream, end_.event, 0), "cudaStreamWaitEvent");
   }
 
  private:
   std::shared_ptr<State> state_;
   const CommunicatorStream& used_;  // lies in the state
-  Event end_;
+  const EndMark end_;
 };
 
 }  // namespace
@@ -469,7 +477,8 @@ std::shared_ptr<NcclCall> NcclChannel::start(const Call& call) {
   state_->throw_if_aborted();
   check_gpu(cudaSetDevice(state_->gpu), "cudaSetDevice");
   const CommunicatorStream& used = state_->communicator_for(call);
-  Event(state_->gpu, default_stream).hold(used.stream);
+  check_gpu(cudaEventRecord(state_->earlier, default_stream), "cudaEventRecord");
+  check_gpu(cudaStreamWaitEvent(used.stream, state_->earlier, 0), "cudaStreamWaitEvent");
   if (call.count > 0) state_->enqueue(call, used);
   state_->wait_until_enqueued(used);
   return std::make_shared<StartedCall<State>>(state_, used);

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -57,11 +59,18 @@ struct CUstream_st {
       runs = true;
       lock.unlock();
       if (!task) return;
+      std::this_thread::sleep_for(delay());
       task();
       lock.lock();
       runs = false;
       done.notify_all();
     }
+  }
+
+  // Of each task, so that who does not wait for it is too early.
+  static std::chrono::microseconds delay() {
+    static const char* const given = std::getenv("STAND_IN_DELAY_MICROSECONDS");
+    return std::chrono::microseconds(given == nullptr ? 0 : std::atoi(given));
   }
 
   std::mutex mutex;
@@ -71,9 +80,9 @@ struct CUstream_st {
   std::thread thread;
 };
 
+// Where it has been recorded last.
 struct CUevent_st {
-  std::shared_ptr<std::promise<void>> promise = std::make_shared<std::promise<void>>();
-  std::shared_future<void> reached = promise->get_future().share();
+  std::shared_future<void> reached = {};
 };
 
 namespace {
@@ -89,6 +98,10 @@ Streams streams;
 std::atomic<int> made_communicators = 0;
 thread_local int device = -1;  // -1: this thread has chosen none
 thread_local cudaError_t last_error = cudaSuccess;
+
+// Held by a thread in a call of the runtime, also while the call waits for a stream, as drivers sometimes do.
+std::recursive_mutex runtime;
+using InRuntime = std::lock_guard<std::recursive_mutex>;
 
 // What is right with one GPU and wrong with several: where a thread has chosen none, its calls go to number 0, on which
 // they open a context.
@@ -317,7 +330,10 @@ void sum_on_gpu(Type type, const void* terms, int64_t num_terms, int64_t count, 
 
 extern "C" {
 
-cudaError_t cudaSetDevice(int number) { return device = number, cudaSuccess; }
+cudaError_t cudaSetDevice(int number) {
+  const InRuntime in_runtime(runtime);
+  return device = number, cudaSuccess;
+}
 cudaError_t cudaDeviceGetPCIBusId(char* address, int length, int number) {
   std::snprintf(address, static_cast<size_t>(length), "0000:%02X:00.0", bus_of(number));
   return cudaSuccess;
@@ -328,20 +344,35 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 const char* cudaGetErrorString(cudaError_t) { return "an error of the stand-in"; }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  const InRuntime in_runtime(runtime);
   expect_chosen_device("cudaMalloc");
   return *memory = gpu_memory::allocate(bytes), cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
+  const InRuntime in_runtime(runtime);
   wait_for_all_streams();
   return gpu_memory::release(memory), cudaSuccess;
 }
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
-  attributes->type = gpu_memory::is_on_gpu(memory) ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
-  return cudaSuccess;
+cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) { return *memory = new char[bytes], cudaSuccess; }
+cudaError_t cudaFreeHost(void* memory) {
+  const InRuntime in_runtime(runtime);
+  wait_for_all_streams();
+  return delete[] static_cast<char*>(memory), cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  std::memcpy(gpu_memory::reachable(to), gpu_memory::reachable(from), bytes);
-  return cudaSuccess;
+cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
+  return std::memset(gpu_memory::reachable(memory), value, bytes), cudaSuccess;
+}
+// As HIP, it refuses host memory.
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
+  const InRuntime in_runtime(runtime);
+  attributes->type = cudaMemoryTypeDevice;
+  return gpu_memory::is_on_gpu(memory) ? cudaSuccess : last_error = cudaErrorInvalidValue;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  const InRuntime in_runtime(runtime);
+  const auto copy = [=] { std::memcpy(gpu_memory::reachable(to), gpu_memory::reachable(from), bytes); };
+  if (stream == nullptr) return copy(), cudaSuccess;
+  return stream->add(copy), cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = 0;
@@ -350,6 +381,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 // Of the least priority are the streams of computations, which transfers must not wait for.
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
+  const InRuntime in_runtime(runtime);
   expect_chosen_device("cudaStreamCreateWithPriority");
   if (priority != greatest_priority) return cudaErrorInvalidValue;
   *stream = new CUstream_st;
@@ -368,22 +400,24 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  const InRuntime in_runtime(runtime);
   expect_chosen_device("cudaEventCreateWithFlags");
   return *event = new CUevent_st, cudaSuccess;
 }
-cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete event, cudaSuccess; }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const InRuntime in_runtime(runtime);
+  return delete event, cudaSuccess;
+}
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  if (stream == nullptr) return event->promise->set_value(), cudaSuccess;
-  stream->add([promise = event->promise] { promise->set_value(); });
+  const InRuntime in_runtime(runtime);
+  const auto promise = std::make_shared<std::promise<void>>();
+  event->reached = promise->get_future().share();
+  if (stream == nullptr) return promise->set_value(), cudaSuccess;
+  stream->add([promise] { promise->set_value(); });
   return cudaSuccess;
 }
-// Like HIP's, it keeps what is no error as the last one.
-cudaError_t cudaEventQuery(cudaEvent_t event) {
-  expect_chosen_device("cudaEventQuery");
-  if (event->reached.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return cudaSuccess;
-  return last_error = cudaErrorNotReady;
-}
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const InRuntime in_runtime(runtime);
   if (stream == nullptr) return event->reached.wait(), cudaSuccess;
   stream->add([reached = event->reached] { reached.wait(); });
   return cudaSuccess;
