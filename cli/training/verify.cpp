@@ -33,7 +33,7 @@ void add_verify_command(CLI::App& app) {
   struct Arguments {
     std::string config;
     std::vector<std::string> overrides;
-    int64_t ranks = 0;
+    int64_t ranks = 0, seeds = verify::VerifyOptions{}.seeds;
     bool json = false;
   };
   auto arguments = std::make_shared<Arguments>();
@@ -47,15 +47,22 @@ void add_verify_command(CLI::App& app) {
                    "Number of ranks, as threads of this process (if not given, the least number from two that fits); "
                    "under mpirun or srun each process is a rank")
       ->check(positive());
+  command
+      ->add_option("--seeds", arguments->seeds,
+                   "Over how many seeds errors are taken: fewer are faster, and more a matter of luck")
+      ->capture_default_str()
+      ->check(positive());
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer("The exit code is 0 if all checks hold and 1 if one does not.");
   command->callback([arguments] {
     LaunchedRanks ranks = load_and_connect(arguments->config, arguments->overrides, arguments->ranks);
     const bool is_reporting_rank = ranks.is_reporting_rank();
-    verify::VerifyOptions options{.ranks = arguments->ranks};
+    verify::VerifyOptions options{.ranks = arguments->ranks, .seeds = arguments->seeds};
     if (ranks.launched()) {
       check_same_configuration(ranks);
-      options = {.ranks = ranks.world->size(), .processes = ranks.library, .ranks_here = ranks.world->ranks_per_node()};
+      options.ranks = ranks.world->size();
+      options.processes = ranks.library;
+      options.ranks_here = ranks.world->ranks_per_node();
       ranks.world.reset();  // each trial makes a world of its own
     }
     const verify::Verdict verdict = verify_with_one_report(ranks.config, options, is_reporting_rank);
