@@ -1,7 +1,5 @@
-// A scheduler of fibres: at each change it lets a random warp of the block go on, all its threads in turn.
+// A scheduler of fibres: it lets a random warp of the block go on, all its threads in turn, until these wait or return.
 #include "tests/gpu_emulation/gpu_emulation.h"
-
-#include <ucontext.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -11,17 +9,18 @@
 #include <string>
 #include <vector>
 
+#include "tests/gpu_emulation/memory_access.h"
+#include "tests/gpu_emulation/stack.h"
+
 namespace gpu_emulation {
 namespace {
 
 constexpr unsigned most_threads = 1024, warp_threads = 32;
-constexpr size_t stack_bytes = size_t{64} << 10;
 
-enum class State { ready, in_shuffle, at_barrier, returned };
+enum class State { fresh, ready, in_shuffle, at_barrier, returned };
 
-struct Fibre {
-  ucontext_t context = {};
-  std::unique_ptr<char[]> stack = std::make_unique_for_overwrite<char[]>(stack_bytes);
+struct Thread {
+  Stack* stack = nullptr;  // on which it waits
   State state = State::returned;
   Position position;
   // Of this thread's shuffles, in turn: a thread can be one shuffle ahead of another one of its warp.
@@ -48,7 +47,8 @@ class Multiprocessor {
         }
       }
     } catch (...) {
-      fibres_.clear();  // they are in the middle of the kernel
+      stacks_.clear();  // threads are in the middle of the kernel
+      idle_stacks_.clear();
       throw;
     }
   }
@@ -62,42 +62,53 @@ class Multiprocessor {
     running_->given[turn] = own;
     const unsigned other = running_->position.thread.x ^ distance;
     leave(State::in_shuffle);
-    return fibres_[other].given[turn];
+    return threads_[other].given[turn];
   }
 
  private:
   static void enter() { instance().body(); }
 
+  // A thread that returns without having waited leaves its stack to the next one of its warp, so that most kernels
+  // change stacks once for each warp.
   [[noreturn]] void body() {
     while (true) {
       (*kernel_)();
-      leave(State::returned);
+      running_->state = State::returned;
+      Thread* const next = running_ + 1;
+      if (next < threads_.data() + warp_end(running_->position.thread.x / warp_threads) &&
+          next->state == State::fresh) {
+        next->stack = running_->stack;
+        running_ = next;
+        continue;
+      }
+      idle_stacks_.push_back(running_->stack);
+      running_->stack->change_to(scheduler_);
     }
   }
 
   void leave(State state) {
-    Fibre& own = *running_;
+    Thread& own = *running_;
     own.state = state;
-    swapcontext(&own.context, &scheduler_);
+    own.stack->change_to(scheduler_);
     running_ = &own;
   }
 
   void run_block(const Position& position) {
-    threads_ = position.threads.x;
-    for (unsigned i = 0; i < threads_; ++i) {
-      Fibre& fibre = fibre_of(i);
-      fibre.position = position;
-      fibre.position.thread = {i};
-      fibre.shuffles = 0;
-      fibre.state = State::ready;
+    num_threads_ = position.threads.x;
+    for (unsigned i = 0; i < num_threads_; ++i) {
+      Thread& thread = threads_[i];
+      thread.position = position;
+      thread.position.thread = {i};
+      thread.shuffles = 0;
+      thread.state = State::fresh;
     }
-    std::vector<unsigned> warps((threads_ + warp_threads - 1) / warp_threads);
+    std::vector<unsigned> warps((num_threads_ + warp_threads - 1) / warp_threads);
     for (unsigned i = 0; i < warps.size(); ++i) warps[i] = i;
     while (!warps.empty()) {
       const size_t chosen = random_() % warps.size();
       const unsigned warp = warps[chosen];
       run_warp(warp);
-      if (!ready(warp)) {
+      if (!any(warp, State::ready)) {
         warps[chosen] = warps.back();
         warps.pop_back();
       }
@@ -105,26 +116,19 @@ class Multiprocessor {
     }
   }
 
-  // A fibre is made once; after a kernel it waits for the next one.
-  Fibre& fibre_of(unsigned i) {
-    if (i < fibres_.size()) return fibres_[i];
-    Fibre& fibre = fibres_.emplace_back();
-    getcontext(&fibre.context);
-    fibre.context.uc_stack.ss_sp = fibre.stack.get();
-    fibre.context.uc_stack.ss_size = stack_bytes;
-    makecontext(&fibre.context, enter, 0);
-    return fibre;
+  // A stack is made once; after a kernel it waits for the next one.
+  Stack* idle_stack() {
+    if (idle_stacks_.empty()) return stacks_.emplace_back(std::make_unique<Stack>(enter)).get();
+    Stack* const stack = idle_stacks_.back();
+    idle_stacks_.pop_back();
+    return stack;
   }
 
-  unsigned warp_end(unsigned warp) const { return std::min(threads_, (warp + 1) * warp_threads); }
-
-  bool ready(unsigned warp) const {
-    return fibres_[warp * warp_threads].state == State::ready || any(warp, State::ready);
-  }
+  unsigned warp_end(unsigned warp) const { return std::min(num_threads_, (warp + 1) * warp_threads); }
 
   bool any(unsigned warp, State state) const {
     for (unsigned i = warp * warp_threads; i < warp_end(warp); ++i) {
-      if (fibres_[i].state == state) return true;
+      if (threads_[i].state == state) return true;
     }
     return false;
   }
@@ -132,25 +136,27 @@ class Multiprocessor {
   // Until its threads are in a shuffle, at a barrier, or have returned.
   void run_warp(unsigned warp) {
     for (unsigned i = warp * warp_threads; i < warp_end(warp); ++i) {
-      if (fibres_[i].state != State::ready) continue;
-      running_ = &fibres_[i];
-      swapcontext(&scheduler_, &running_->context);
+      Thread& thread = threads_[i];
+      if (thread.state != State::ready && thread.state != State::fresh) continue;
+      if (thread.state == State::fresh) thread.stack = idle_stack();
+      running_ = &thread;
+      scheduler_.change_to(*thread.stack);
     }
     if (!any(warp, State::in_shuffle)) return;
     for (unsigned i = warp * warp_threads; i < warp_end(warp); ++i) {
-      if (fibres_[i].state != State::in_shuffle || warp_end(warp) % warp_threads != 0) {
+      if (threads_[i].state != State::in_shuffle || warp_end(warp) % warp_threads != 0) {
         throw std::logic_error("not all 32 threads of a warp came to a shuffle");
       }
-      fibres_[i].state = State::ready;
+      threads_[i].state = State::ready;
     }
   }
 
   // No warp is ready: lets those at the barrier go on, and returns them.
   std::vector<unsigned> past_barrier() {
     std::vector<unsigned> warps;
-    for (unsigned i = 0; i < threads_; ++i) {
-      if (fibres_[i].state != State::at_barrier) continue;
-      fibres_[i].state = State::ready;
+    for (unsigned i = 0; i < num_threads_; ++i) {
+      if (threads_[i].state != State::at_barrier) continue;
+      threads_[i].state = State::ready;
       if (warps.empty() || warps.back() != i / warp_threads) warps.push_back(i / warp_threads);
     }
     return warps;
@@ -165,16 +171,12 @@ class Multiprocessor {
  private:
   const std::function<void()>* kernel_ = nullptr;
   std::mt19937_64 random_;
-  std::vector<Fibre> fibres_ = reserved();
-  Fibre* running_ = nullptr;
-  ucontext_t scheduler_ = {};
-  unsigned threads_ = 0;
-
-  static std::vector<Fibre> reserved() {
-    std::vector<Fibre> fibres;
-    fibres.reserve(most_threads);  // contexts point into themselves, so they must not move
-    return fibres;
-  }
+  std::vector<Thread> threads_ = std::vector<Thread>(most_threads);
+  std::vector<std::unique_ptr<Stack>> stacks_;
+  std::vector<Stack*> idle_stacks_;
+  Thread* running_ = nullptr;
+  Stack scheduler_;
+  unsigned num_threads_ = 0;
 };
 
 }  // namespace
@@ -185,6 +187,7 @@ Options& options() {
 }
 
 void run(dim3 blocks, unsigned threads, const std::function<void()>& kernel) {
+  const MemoryAccess access;
   Multiprocessor::instance().run(blocks, threads, kernel);
 }
 

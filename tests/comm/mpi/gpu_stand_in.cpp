@@ -1,84 +1,22 @@
-// Replaces the CUDA and NCCL functions that the backend calls, without a GPU: gpu_memory stands for a GPU's memory,
-// streams are threads, the default stream is the caller, and members of a communicator share memory by its id. As in
-// NCCL, streams run in order, a message moves only when its receive runs too, two members are connected in their first
-// message and all in their first collective (unless NCCL_RUNTIME_CONNECT is 0), and a communicator takes no call before
-// it has connected. A free waits for all streams. It cannot show whether real GPUs behave the same way.
+// Replaces the CUDA functions that the backend calls, without a GPU: gpu_memory stands for a GPU's memory, streams are
+// threads that run in order, and the default stream is the caller. A free waits for all streams. It cannot show whether
+// real GPUs behave the same way. NCCL's functions are in nccl_stand_in.cpp.
 #include "tests/comm/mpi/gpu_stand_in.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <future>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <queue>
-#include <random>
 #include <set>
-#include <string>
-#include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "gpu_runtime.h"
 #include "terrace/comm/nccl/sum.h"
 #include "terrace/comm/sum.h"
-
-using Task = std::function<void()>;
-
-// A stream is a thread that runs its tasks one after another.
-struct CUstream_st {
-  CUstream_st() : thread([this] { run(); }) {}
-
-  void add(Task task) {
-    const std::lock_guard lock(mutex);
-    tasks.push(std::move(task));
-    changed.notify_one();
-  }
-  void wait_until_idle() {
-    std::unique_lock lock(mutex);
-    done.wait(lock, [this] { return tasks.empty() && !runs; });
-  }
-  void run() {
-    while (true) {
-      std::unique_lock lock(mutex);
-      changed.wait(lock, [this] { return !tasks.empty(); });
-      const Task task = std::move(tasks.front());
-      tasks.pop();
-      runs = true;
-      lock.unlock();
-      if (!task) return;
-      std::this_thread::sleep_for(delay());
-      task();
-      lock.lock();
-      runs = false;
-      done.notify_all();
-    }
-  }
-
-  // Of each task, so that who does not wait for it is too early.
-  static std::chrono::microseconds delay() {
-    static const char* const given = std::getenv("STAND_IN_DELAY_MICROSECONDS");
-    return std::chrono::microseconds(given == nullptr ? 0 : std::atoi(given));
-  }
-
-  std::mutex mutex;
-  std::condition_variable changed, done;
-  std::queue<Task> tasks;
-  bool runs = false;  // a task
-  std::thread thread;
-};
+#include "tests/comm/mpi/gpu_stand_in_streams.h"
 
 // Where it has been recorded last.
 struct CUevent_st {
@@ -87,15 +25,12 @@ struct CUevent_st {
 
 namespace {
 
-constexpr int most_members = 4;
-
 struct Streams {
   std::mutex mutex;
   std::set<cudaStream_t> all;
 };
 Streams streams;
 
-std::atomic<int> made_communicators = 0;
 thread_local int device = -1;  // -1: this thread has chosen none
 thread_local cudaError_t last_error = cudaSuccess;
 
@@ -118,189 +53,17 @@ void expect_no_last_error() {
   std::abort();
 }
 
+}  // namespace
+
+constexpr int greatest_priority = -5;  // of streams; lower numbers come first
+
+int chosen_device() { return device; }
+
 // As under a launcher that shows each rank only some of the machine's GPUs: the variable says where they begin.
 int bus_of(int number) {
   const char* const first = std::getenv("STAND_IN_FIRST_GPU");
   return number + (first == nullptr ? 0 : std::atoi(first));
 }
-
-// Two members at one place are on one GPU for NCCL, which knows the machine as the host that NCCL_HOSTID names.
-int place_of(int number) {
-  const char* const host = std::getenv("NCCL_HOSTID");
-  return bus_of(number) + (host == nullptr ? 0 : static_cast<int>(std::hash<std::string>()(host) % 1'000'000) * 1000);
-}
-constexpr size_t slot_bytes = 1 << 16;
-
-// Messages that one member has sent to another and that the other has not received yet.
-struct Slot {
-  std::atomic<uint64_t> written, taken;
-  char data[slot_bytes];
-};
-
-struct Shared {
-  std::atomic<int> arrived, arrived_in_collectives;
-  std::atomic<int> places[most_members];
-  std::atomic<bool> sender_came[most_members][most_members], receiver_came[most_members][most_members];
-  Slot slots[most_members][most_members];
-};
-
-int64_t size_of(ncclDataType_t type) {
-  switch (type) {
-    case ncclFloat64:
-    case ncclInt64:
-      return 8;
-    case ncclFloat32:
-    case ncclInt32:
-      return 4;
-    case ncclBfloat16:
-    case ncclFloat16:
-      return 2;
-    default:
-      return 1;
-  }
-}
-
-terrace::comm::Type type_of(ncclDataType_t type) {
-  using enum terrace::comm::Type;
-  switch (type) {
-    case ncclFloat64:
-      return fp64;
-    case ncclFloat32:
-      return fp32;
-    case ncclBfloat16:
-      return bf16;
-    case ncclFloat16:
-      return fp16;
-    case ncclInt64:
-      return int64;
-    case ncclInt32:
-      return int32;
-    default:
-      return uint8;
-  }
-}
-
-// The operations of the calling thread between ncclGroupStart and ncclGroupEnd.
-struct Group {
-  int depth = 0;
-  cudaStream_t stream = nullptr;
-  std::vector<std::vector<Task>> lists = {};                  // those of one list run one after another
-  std::map<std::tuple<int, int, bool>, size_t> of_link = {};  // by sender, receiver and whether it is the sender's
-};
-thread_local Group open_group;
-
-}  // namespace
-
-constexpr int greatest_priority = -5;  // of streams; lower numbers come first
-
-struct ncclComm {
-  Shared* shared;
-  int size, member, most_multiprocessors;
-  std::atomic<bool> aborted = false;
-  bool used_in_collectives = false;
-  std::vector<std::pair<int, int>> links = {};  // sender and receiver of the messages that this member has begun
-
-  bool connected() const {
-    if (shared->arrived < size) return false;
-    const char* const at_first_use = std::getenv("NCCL_RUNTIME_CONNECT");
-    const bool early = at_first_use != nullptr && std::string(at_first_use) == "0";
-    if (used_in_collectives && !early && shared->arrived_in_collectives < size) return false;
-    return std::ranges::all_of(links, [this](const auto& link) {
-      return shared->sender_came[link.first][link.second] && shared->receiver_came[link.first][link.second];
-    });
-  }
-  // NCCL refuses a communicator with two members on one GPU.
-  bool shares_a_gpu() const {
-    return std::count(shared->places, shared->places + size, shared->places[member].load()) > 1;
-  }
-  void link(int from, int to) {
-    links.emplace_back(from, to);
-    (from == member ? shared->sender_came : shared->receiver_came)[from][to] = true;
-    if (from == to) shared->receiver_came[from][to] = true;
-  }
-  bool wait(const std::function<bool()>& come) const {
-    while (!come()) {
-      if (aborted) return false;
-      std::this_thread::yield();
-    }
-    return true;
-  }
-  void send(const void* data, int64_t bytes, int to) const {
-    const auto* const from = static_cast<const char*>(gpu_memory::reachable(data));
-    Slot& slot = shared->slots[member][to];
-    for (int64_t at = 0; at < bytes; at += slot_bytes) {
-      if (!wait([&] { return slot.written == slot.taken; })) return;
-      std::memcpy(slot.data, from + at, static_cast<size_t>(std::min<int64_t>(slot_bytes, bytes - at)));
-      ++slot.written;
-    }
-    wait([&] { return slot.written == slot.taken; });
-  }
-  void receive(void* data, int64_t bytes, int from) const {
-    auto* const to = static_cast<char*>(gpu_memory::reachable(data));
-    Slot& slot = shared->slots[from][member];
-    for (int64_t at = 0; at < bytes; at += slot_bytes) {
-      if (!wait([&] { return slot.written != slot.taken; })) return;
-      std::memcpy(to + at, slot.data, static_cast<size_t>(std::min<int64_t>(slot_bytes, bytes - at)));
-      ++slot.taken;
-    }
-  }
-  // The same number of bytes from every member, in their order.
-  std::vector<std::vector<char>> gather(const void* own, int64_t bytes) const {
-    std::vector<std::vector<char>> all(static_cast<size_t>(size), std::vector<char>(static_cast<size_t>(bytes)));
-    std::vector<std::thread> senders;
-    for (int other = 0; other < size; ++other) senders.emplace_back([=, this] { send(own, bytes, other); });
-    for (int other = 0; other < size; ++other) receive(all[static_cast<size_t>(other)].data(), bytes, other);
-    for (std::thread& sender : senders) sender.join();
-    return all;
-  }
-  // Adds in descending order of members, so that the order differs from that of the ranks.
-  void sum(const void* own, void* to, int64_t first, int64_t count, int64_t all, ncclDataType_t type) const {
-    auto terms = gather(own, all * ::size_of(type));
-    if (aborted) return;
-    std::vector<const void*> from;
-    for (auto& term : terms) from.insert(from.begin(), term.data() + first * ::size_of(type));
-    void* const result[] = {gpu_memory::reachable(to)};
-    terrace::comm::sum_members(type_of(type), from, result, 0, count);
-  }
-};
-
-namespace {
-
-// `list` of the open group, or a list of its own.
-ncclResult_t begin(ncclComm_t comm, cudaStream_t stream, Task task, std::optional<size_t> list = {}) {
-  if (open_group.depth == 0) {
-    stream->add(std::move(task));
-  } else {
-    open_group.stream = stream;
-    const size_t number = list.value_or(open_group.lists.size());
-    if (number == open_group.lists.size()) open_group.lists.emplace_back();
-    open_group.lists[number].push_back(std::move(task));
-  }
-  return comm->connected() ? ncclSuccess : ncclInProgress;
-}
-
-// Where calls are grouped, the communicator is checked before the group.
-bool is_usable(ncclComm_t comm) { return open_group.depth > 0 || comm->connected(); }
-
-ncclResult_t begin_collective(ncclComm_t comm, cudaStream_t stream, Task task) {
-  if (!is_usable(comm)) return ncclInvalidUsage;
-  if (!comm->used_in_collectives) ++comm->shared->arrived_in_collectives;
-  comm->used_in_collectives = true;
-  return begin(comm, stream, std::move(task));
-}
-
-// Messages between the same two members keep their order.
-ncclResult_t begin_message(ncclComm_t comm, int from, int to, bool sends, cudaStream_t stream, Task task) {
-  if (!is_usable(comm)) return ncclInvalidUsage;
-  comm->link(from, to);
-  if (open_group.depth == 0) return begin(comm, stream, std::move(task));
-  const auto [list, is_new] = open_group.of_link.try_emplace({from, to, sends}, open_group.lists.size());
-  return begin(comm, stream, std::move(task), list->second);
-}
-
-}  // namespace
-
-int communicators_of_process() { return made_communicators; }
 
 // The thread that waits is the only one that makes and ends streams.
 void wait_for_all_streams() {
@@ -421,102 +184,6 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (stream == nullptr) return event->reached.wait(), cudaSuccess;
   stream->add([reached = event->reached] { reached.wait(); });
   return cudaSuccess;
-}
-
-const char* ncclGetErrorString(ncclResult_t) { return "an error of the stand-in"; }
-const char* ncclGetLastError(ncclComm_t) { return ""; }
-ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
-  std::random_device random;
-  const std::string name = "/terrace_stand_in_" + std::to_string(random()) + "_" + std::to_string(random());
-  std::memset(id, 0, sizeof *id);
-  std::memcpy(id->internal, name.data(), name.size());
-  return ncclSuccess;
-}
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int member, ncclConfig_t* config) {
-  if (config->blocking != 0 || size > most_members) return ncclInvalidUsage;
-  const int file = shm_open(id.internal, O_CREAT | O_RDWR, 0600);
-  if (file < 0 || ftruncate(file, sizeof(Shared)) != 0) return ncclSystemError;
-  void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  if (memory == MAP_FAILED) return ncclSystemError;
-  auto* const shared = static_cast<Shared*>(memory);
-  shared->places[member] = place_of(device);
-  ++made_communicators;
-  if (++shared->arrived == size) shm_unlink(id.internal);
-  *comm = new ncclComm{shared, size, member, config->maxCTAs};
-  return ncclInProgress;
-}
-ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
-  *state = !comm->connected() ? ncclInProgress : comm->shares_a_gpu() ? ncclInvalidUsage : ncclSuccess;
-  return ncclSuccess;
-}
-ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
-ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  munmap(comm->shared, sizeof(Shared));
-  delete comm;
-  return ncclSuccess;
-}
-// Running tasks may still read it.
-ncclResult_t ncclCommAbort(ncclComm_t comm) { return comm->aborted = true, ncclSuccess; }
-
-ncclResult_t ncclGroupStart() { return ++open_group.depth, ncclSuccess; }
-// All lists at once.
-ncclResult_t ncclGroupEnd() {
-  if (--open_group.depth > 0 || open_group.lists.empty()) return ncclSuccess;
-  open_group.of_link.clear();
-  open_group.stream->add([lists = std::exchange(open_group.lists, {})] {
-    std::vector<std::thread> threads;
-    for (const std::vector<Task>& tasks : lists) {
-      threads.emplace_back([&tasks] {
-        for (const Task& task : tasks) task();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  });
-  return ncclSuccess;
-}
-ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
-  return begin_message(comm, comm->member, peer, true, stream,
-                       [=] { comm->send(from, static_cast<int64_t>(count) * size_of(type), peer); });
-}
-// A receive outside a group waits for a message that may come late, and leaves multiprocessors for computations.
-ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
-  if (open_group.depth == 0 && comm->most_multiprocessors == NCCL_CONFIG_UNDEF_INT) return ncclInvalidUsage;
-  return begin_message(comm, peer, comm->member, false, stream,
-                       [=] { comm->receive(to, static_cast<int64_t>(count) * size_of(type), peer); });
-}
-ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                           cudaStream_t stream) {
-  return begin_collective(comm, stream, [=] {
-    const int64_t bytes = static_cast<int64_t>(count) * size_of(type);
-    if (comm->member != root) return comm->receive(to, bytes, root);
-    for (int other = 0; other < comm->size; ++other) {
-      if (other != root) comm->send(from, bytes, other);
-    }
-  });
-}
-ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t comm,
-                           cudaStream_t stream) {
-  return begin_collective(comm, stream, [=] {
-    const int64_t bytes = static_cast<int64_t>(count) * size_of(type);
-    const auto all = comm->gather(from, bytes);
-    auto* const blocks = static_cast<char*>(gpu_memory::reachable(to));
-    for (size_t i = 0; i < all.size() && !comm->aborted; ++i) {
-      std::memcpy(blocks + static_cast<int64_t>(i) * bytes, all[i].data(), static_cast<size_t>(bytes));
-    }
-  });
-}
-ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t, ncclComm_t comm,
-                           cudaStream_t stream) {
-  const auto all = static_cast<int64_t>(count);
-  return begin_collective(comm, stream, [=] { comm->sum(from, to, 0, all, all, type); });
-}
-ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t,
-                               ncclComm_t comm, cudaStream_t stream) {
-  const auto block = static_cast<int64_t>(count);
-  return begin_collective(comm, stream,
-                          [=] { comm->sum(from, to, block * comm->member, block, block * comm->size, type); });
 }
 
 }  // extern "C"

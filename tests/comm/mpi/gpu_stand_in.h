@@ -10,8 +10,8 @@ void wait_for_all_streams();
 // That the process has made so far.
 int communicators_of_process();
 
-// The memory of the stand-in's GPUs. Two sources define it: host_as_gpu_memory.cpp, where all memory of the host counts as a
-// GPU's, and tests/gpu_emulation/device/stand_in_memory.cpp, where the host cannot touch it.
+// The memory of the stand-in's GPUs. Two sources define it: host_as_gpu_memory.cpp, where all memory of the host counts
+// as a GPU's, and tests/gpu_emulation/device/stand_in_memory.cpp, where the host cannot touch it.
 namespace gpu_memory {
 
 void* allocate(size_t bytes);
