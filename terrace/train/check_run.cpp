@@ -86,7 +86,9 @@ class RunChecker {
   }
 
   void look_at_memory() {
-    const at::Device device = choose_device(config_.train.device);
+    const at::Device device = options_.world != nullptr
+                                  ? choose_device(config_.train.device, *options_.world)
+                                  : choose_device_of_threads(config_.train.device, ranks_, "train.device = \"cpu\"");
     const plan::AvailableMemory available = available_memory(device);
     check.device = device.is_cuda() ? "cuda" : "cpu";
     check.memory_bytes = available.gpu.value_or(available.machine);

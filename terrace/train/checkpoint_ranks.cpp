@@ -87,7 +87,7 @@ void use_on_threads(const CheckpointRequest& request, const CheckpointWork& work
   const config::Config config = configuration_of(request, work, reader, request.ranks, request.ranks);
   const int64_t share = std::max<int64_t>(1, choose_threads(0) / request.ranks);
   const int64_t threads = request.threads > 0 ? request.threads : share;
-  choose_device(request.device);
+  choose_device_of_threads(request.device, request.ranks, "--device cpu");
   prepare_machine(threads);
   log_start(work, reader, request.ranks, threads);
   comm::run_threads(request.ranks, world_options(config),

@@ -31,6 +31,15 @@ at::Device choose_device(const std::string& name, const comm::World& world) {
   return choose_device(name, world.rank() % world.ranks_per_node());
 }
 
+at::Device choose_device_of_threads(const std::string& name, int64_t ranks, const std::string& on_cpu) {
+  const at::Device device = choose_device(name);
+  if (ranks == 1 || device.is_cpu()) return device;
+  throw UserError::of(
+      "{} ranks that are threads of one process cannot use its GPU: start them as processes, with mpirun -n {} or srun "
+      "-n {} and without --ranks, or use {}",
+      ranks, ranks, ranks, on_cpu);
+}
+
 config::Config on_device(config::Config config, const at::Device& device) {
   config.train.device = device.is_cuda() ? "cuda" : "cpu";
   return config;

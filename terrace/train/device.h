@@ -16,6 +16,9 @@ namespace terrace::train {
 // is asked for and there is none.
 at::Device choose_device(const std::string& name, int64_t local_rank = 0);
 at::Device choose_device(const std::string& name, const comm::World& world);
+// The same for ranks that are threads of this process, which cannot share its GPU. Throws UserError where there are
+// several and the device is a GPU; `on_cpu` says how the user asks for the CPU.
+at::Device choose_device_of_threads(const std::string& name, int64_t ranks, const std::string& on_cpu);
 
 // The configuration with the device that was chosen for it: a plan, which knows no devices, counts memory by its name.
 config::Config on_device(config::Config config, const at::Device& device);

@@ -221,7 +221,7 @@ RunResult run_threads(const RunInputs& inputs, const StartChecks& checks, const 
 }
 
 RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
-  const at::Device device = choose_device(config.train.device);
+  const at::Device device = choose_device_of_threads(config.train.device, options.ranks, "train.device = \"cpu\"");
   StartChecks checks(config, options, options.ranks, options.ranks, device);
   const RunInputs inputs{.config = config, .options = options, .resumed = checks.resumed.get()};
   return checks.recorded([&] { return run_threads(inputs, checks, device); });

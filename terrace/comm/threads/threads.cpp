@@ -56,7 +56,7 @@ void ThreadWorld::use_gpu(int) {
   if (size() == 1) return;
   throw UserError::of(
       "{} ranks that are threads of one process cannot use GPUs: start them as processes, with mpirun -n {} or srun -n "
-      "{} and without --ranks, or use train.device = \"cpu\"",
+      "{} and without --ranks, or let them compute on the CPU",
       size(), size(), size());
 }
 

@@ -168,12 +168,25 @@ class OnEmulatedGpus(unittest.TestCase):
         losses = self.train(2, "painn.toml", "atoms")
         self.check_near(losses, self.train(2, "painn.toml", "atoms_on_cpu", device="cpu"), 1e-5)
 
-    def test_a_model_that_ranks_divide_continues_a_text(self):
+    def trained(self):
         self.train(2, "tiny.toml", "text")
+        return "text"
+
+    def test_a_model_that_ranks_divide_continues_a_text(self):
+        self.trained()
         (self.folder / "prompts").write_text("The\nA step\n")
         arguments = ["generate", "text", "--prompts", "prompts", "--temperature", "0", "--max-tokens", "6", "--device"]
         on_cpu = run(self.folder, PROGRAM, *arguments, "cpu").stdout
         self.assertEqual(self.on_gpus(2, *arguments, "cuda"), on_cpu)
+
+    def test_ranks_that_are_threads_are_refused_before_anything_is_computed(self):
+        for way_out, *command in [('train.device = "cpu"', "train", "tiny.toml"), ('train.device = "cpu"', "train", "tiny.toml", "--check"),
+                                  ("--device cpu", "evaluate", self.trained(), "--data", "corpus")]:  # fmt: skip
+            done = subprocess.run([PROGRAM, *command, "--ranks", "2"], cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("2 ranks that are threads of one process cannot use its GPU", done.stderr)
+            self.assertIn(f"or use {way_out}", done.stderr)
+            self.assertNotIn("kernels", done.stderr)
 
 
 if __name__ == "__main__":
