@@ -84,6 +84,8 @@ MatmulRate matmul_rate(at::Device device, at::ScalarType type, double seconds, c
                                      ? ""
                                      : fmt::format(" by each of {} threads", at::get_num_threads());
   const bool has_own = ops::own_products(x, ops::Products::own);
+  // The first product on a GPU loads libraries and kernels, which can take longer than all that are measured.
+  if (device.is_cuda()) rate_of(ops::Products::torch);
   int rounds = 0;
   double torch = 0, own = 0;
   // The rate of the faster kernels. After two rounds only those are measured that were faster.
