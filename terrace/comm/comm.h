@@ -173,8 +173,8 @@ struct WorldOptions {
   double timeout_seconds = 600.0;  // for which a call may wait for other ranks
   bool rank_order = false;         // sums are taken in ascending order of ranks on every backend
   bool check_calls = false;        // kind, type, size and label of each collective are compared before it runs
-  // Several ranks may use one GPU. Data then go through host memory, but with another NCCL_HOSTID in the environment of
-  // each rank through NCCL's network transport.
+  // Several ranks may use one GPU. Data then go through host memory; if each rank has its own NCCL_HOSTID in its
+  // environment, they go through NCCL's network transport instead.
   bool share_gpus = false;
   // The folder in which each rank writes its last calls when the run fails; where it is empty, no file is written.
   std::filesystem::path flight_folder = {};

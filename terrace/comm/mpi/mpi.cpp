@@ -10,6 +10,7 @@
 #include <compare>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <map>
 #include <optional>
@@ -68,20 +69,22 @@ class MpiComm final : public Comm {
 
   MpiEngine& engine_;
   std::shared_ptr<MpiChannel> channel_;
-  MpiOperationPointer last_on_gpu_;
-  std::shared_ptr<NcclChannel> gpus_;  // null where no buffers are on a GPU, or NCCL refuses ranks that share one
+  std::deque<MpiOperationPointer> on_gpu_;  // calls that may not be complete
+  std::shared_ptr<NcclChannel> gpus_;       // null where no buffers are on a GPU, or NCCL refuses ranks that share one
   std::optional<int> gpu_;
 };
 
 MpiComm::~MpiComm() {
   if (!channel_) return;
-  if (gpus_ && std::uncaught_exceptions() > 0) gpus_->abort();
-  if (last_on_gpu_) {
+  if (gpus_) {
+    if (std::uncaught_exceptions() > 0) gpus_->abort();
     try {
-      engine_.wait(*last_on_gpu_);
+      gpus_->wait_for_calls([this] { engine_.throw_if_failed(); });
+      for (const MpiOperationPointer& call : on_gpu_) engine_.wait(*call);
     } catch (const CommError&) {
       gpus_->abort();
     }
+    gpus_->close();
   }
   const MpiEngine::Lock lock = engine_.lock();
   engine_.remove_group(channel_);
@@ -126,8 +129,8 @@ MpiOperationPointer MpiComm::start_with_gpus(const Call& call) {
     }
     engine_.wait(*comparison);
   }
-  last_on_gpu_ = start_on_gpu(engine_, channel_, gpus_, call);
-  return last_on_gpu_;
+  while (!on_gpu_.empty() && on_gpu_.front()->is_complete()) on_gpu_.pop_front();
+  return on_gpu_.emplace_back(start_on_gpu(engine_, channel_, gpus_, call));
 }
 
 class MpiWorld final : public World {

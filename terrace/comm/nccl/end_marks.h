@@ -33,20 +33,19 @@ struct EndMark {
   bool reached() const { return std::atomic_ref(*byte).load(std::memory_order_acquire) != 0; }
 };
 
-// The marks of one GPU's streams; those that are given back are used again.
+// The marks of all streams of one GPU. They live as long as the process, since whoever looks at one last may be the
+// monitoring thread, and are used again when they are given back.
 class EndMarks {
  public:
-  EndMarks() = default;
+  // Allocates memory on the GPU that the thread has chosen, where nothing runs on it that waits for other ranks. Throws
+  // CommError.
+  EndMarks();
   EndMarks(const EndMarks&) = delete;
   EndMarks& operator=(const EndMarks&) = delete;
-  ~EndMarks();
 
-  // Allocates the memory, for the GPU that the thread has chosen. Called once, where nothing runs on it that waits for
-  // other ranks.
-  void prepare();
-  // A mark behind the work that the stream has now. Throws CommError.
+  // A mark behind the work that the stream has now. For threads that may wait for the GPU. Throws CommError.
   EndMark put(cudaStream_t stream);
-  // Makes no call of the runtime, so any thread may. A mark that is not reached is not used again.
+  // Makes no call of the runtime and waits for none, so any thread may. A mark that is not reached is not used again.
   void give_back(const EndMark& mark);
 
  private:
@@ -54,50 +53,14 @@ class EndMarks {
 
   EndMark unused();
 
-  std::mutex mutex_;
-  std::vector<EndMark> all_, unused_;
+  std::mutex mutex_;  // of unused_
+  std::vector<EndMark> unused_;
+  std::atomic<size_t> made_ = 0;
   char* bytes_ = nullptr;  // [most_marks], in host memory
   void* one_ = nullptr;    // a byte of value 1 on the GPU
 };
 
-inline EndMarks::~EndMarks() {
-  for (const EndMark& mark : all_) static_cast<void>(cudaEventDestroy(mark.event));
-  static_cast<void>(cudaFreeHost(bytes_));
-  static_cast<void>(cudaFree(one_));
-}
-
-inline void EndMarks::prepare() {
-  void* bytes = nullptr;
-  check_gpu(cudaHostAlloc(&bytes, most_marks, cudaHostAllocPortable), "cudaHostAlloc");
-  bytes_ = static_cast<char*>(bytes);
-  check_gpu(cudaMalloc(&one_, 1), "cudaMalloc");
-  check_gpu(cudaMemset(one_, 1, 1), "cudaMemset");
-}
-
-inline EndMark EndMarks::unused() {
-  const std::lock_guard lock(mutex_);
-  if (!unused_.empty()) {
-    const EndMark mark = unused_.back();
-    unused_.pop_back();
-    return mark;
-  }
-  TERRACE_CHECK(all_.size() < most_marks, "more than {} calls at a time", most_marks);
-  return all_.emplace_back(EndMark{.event = make_event(), .byte = bytes_ + all_.size()});
-}
-
-// The event comes first, so that what waits for it does not wait for the copy.
-inline EndMark EndMarks::put(cudaStream_t stream) {
-  const EndMark mark = unused();
-  std::atomic_ref(*mark.byte).store(0, std::memory_order_relaxed);
-  check_gpu(cudaEventRecord(mark.event, stream), "cudaEventRecord");
-  check_gpu(cudaMemcpyAsync(mark.byte, one_, 1, cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync");
-  return mark;
-}
-
-inline void EndMarks::give_back(const EndMark& mark) {
-  if (!mark.reached()) return;
-  const std::lock_guard lock(mutex_);
-  unused_.push_back(mark);
-}
+// Those of the GPU, made at its first use. Throws CommError.
+EndMarks& end_marks_of(int gpu);
 
 }  // namespace terrace::comm

@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cctype>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -67,8 +65,9 @@ struct DirectionStream {
 struct NcclChannel::State {
   State(const mesh::Group& members, int64_t own, int device, bool in_rank_order)
       : group(members), member(own), gpu(device), rank_order(in_rank_order) {}
-  ~State();
+  ~State() { close(); }
 
+  void close();
   int64_t size() const { return static_cast<int64_t>(group.ranks.size()); }
   void connect(const NcclIds& ids, const std::vector<mesh::Direction>& all_directions,
                const std::function<void()>& check);
@@ -95,11 +94,11 @@ struct NcclChannel::State {
   const int64_t member;
   const int gpu;
   const bool rank_order;
-  std::mutex mutex;  // guards all use of the communicators
-  std::atomic<bool> aborted = false;
+  std::timed_mutex mutex;  // guards all use of the communicators
+  std::atomic<bool> aborted = false, closes = false;
   CommunicatorStream collectives;
   std::vector<DirectionStream> directions;  // those of this member
-  EndMarks ends;                            // of started calls
+  EndMarks* ends = nullptr;                 // of started calls
   cudaEvent_t earlier = nullptr;            // work of the default stream, for which a call waits
   void* terms = nullptr;
   void* probe = nullptr;  // for the messages that connect the ends of directions
@@ -114,7 +113,8 @@ char* at(void* start, int64_t element, Type type) { return static_cast<char*>(st
 
 }  // namespace
 
-NcclChannel::State::~State() {
+void NcclChannel::State::close() {
+  if (closes.exchange(true)) return;
   static_cast<void>(cudaSetDevice(gpu));
   for (DirectionStream& direction : directions) release(direction.used);
   release(collectives);
@@ -137,6 +137,7 @@ void NcclChannel::State::release(CommunicatorStream& used) const {
     } catch (const CommError&) {
       ncclCommAbort(used.communicator);
     }
+    used.communicator = nullptr;
   }
   if (used.stream != nullptr) static_cast<void>(cudaStreamDestroy(used.stream));
 }
@@ -216,7 +217,7 @@ void NcclChannel::State::connect(const NcclIds& ids, const std::vector<mesh::Dir
   check_gpu(cudaSetDevice(gpu), "cudaSetDevice");
   // The memory is allocated here, since a later cudaMalloc could wait for kernels that run on the GPU.
   check_gpu(cudaMalloc(&probe, 1), "cudaMalloc");
-  ends.prepare();
+  ends = &end_marks_of(gpu);
   earlier = make_event();
   if (rank_order) check_gpu(cudaMalloc(&terms, terms_bytes), "cudaMalloc");
   begin_to_connect(ids.data(), static_cast<int>(size()), static_cast<int>(member), NCCL_CONFIG_UNDEF_INT, collectives);
@@ -377,8 +378,8 @@ template <typename State>
 class StartedCall final : public NcclCall {
  public:
   StartedCall(std::shared_ptr<State> state, const CommunicatorStream& used)
-      : state_(std::move(state)), used_(used), end_(state_->ends.put(used.stream)) {}
-  ~StartedCall() override { state_->ends.give_back(end_); }
+      : state_(std::move(state)), used_(used), end_(state_->ends->put(used.stream)) {}
+  ~StartedCall() override { state_->ends->give_back(end_); }
   StartedCall(const StartedCall&) = delete;
   StartedCall& operator=(const StartedCall&) = delete;
 
@@ -407,36 +408,6 @@ class StartedCall final : public NcclCall {
 }  // namespace
 
 bool made_with_nccl() { return true; }
-
-bool is_on_gpu(const void* data) {
-  if (data == nullptr) return false;
-  cudaPointerAttributes attributes = {};
-  if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());  // there is no GPU, or HIP does not accept host memory
-    return false;
-  }
-  return is_of_gpu(attributes);
-}
-
-void copy_on_gpu(const void* from, void* to, int64_t bytes) {
-  check_gpu(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, default_stream),
-            "cudaMemcpyAsync");
-}
-
-void copy_and_wait(int gpu, void* to, const void* from, size_t bytes) {
-  check_gpu(cudaSetDevice(gpu), "cudaSetDevice");
-  check_gpu(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, default_stream), "cudaMemcpyAsync");
-  check_gpu(cudaStreamSynchronize(default_stream), "cudaStreamSynchronize");
-}
-
-std::string gpu_bus_address(int gpu) {
-  std::array<char, 32> address = {};
-  check_gpu(cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), gpu), "cudaDeviceGetPCIBusId");
-  std::string text = address.data();
-  // The names under /sys are in lower case.
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 void prepare_for_ranks() {
   // NCCL 2.22 and later connect in the first collective unless this is set; earlier ones and RCCL ignore it.
@@ -473,21 +444,49 @@ NcclChannel::NcclChannel(const NcclIds& ids, const mesh::Group& group, int64_t m
 NcclChannel::~NcclChannel() = default;
 
 std::shared_ptr<NcclCall> NcclChannel::start(const Call& call) {
-  const std::lock_guard lock(state_->mutex);
   state_->throw_if_aborted();
   check_gpu(cudaSetDevice(state_->gpu), "cudaSetDevice");
   const CommunicatorStream& used = state_->communicator_for(call);
+  // Without the lock, which abort() takes: these wait for the GPU while its queue of launches is full.
   check_gpu(cudaEventRecord(state_->earlier, default_stream), "cudaEventRecord");
   check_gpu(cudaStreamWaitEvent(used.stream, state_->earlier, 0), "cudaStreamWaitEvent");
-  if (call.count > 0) state_->enqueue(call, used);
-  state_->wait_until_enqueued(used);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->throw_if_aborted();
+    if (call.count > 0) state_->enqueue(call, used);
+    state_->wait_until_enqueued(used);
+  }
   return std::make_shared<StartedCall<State>>(state_, used);
 }
 
-void NcclChannel::abort() {
-  // A thread that holds the lock and waits for NCCL sees the flag and returns.
-  if (state_->aborted.exchange(true)) return;
+void NcclChannel::wait_for_calls(const std::function<void()>& check) {
+  check_gpu(cudaSetDevice(state_->gpu), "cudaSetDevice");
+  const auto wait = [&](const CommunicatorStream& used) {
+    while (true) {
+      state_->throw_if_aborted();
+      const cudaError_t result = cudaStreamQuery(used.stream);
+      if (result == cudaSuccess) return;
+      static_cast<void>(cudaGetLastError());  // HIP keeps what is no error as the last one
+      if (result != cudaErrorNotReady) check_gpu(result, "cudaStreamQuery");
+      check();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  };
+  wait(state_->collectives);
+  for (const DirectionStream& direction : state_->directions) wait(direction.used);
+}
+
+void NcclChannel::close() {
   const std::lock_guard lock(state_->mutex);
+  state_->close();
+}
+
+void NcclChannel::abort() {
+  // A thread that holds the lock and waits for NCCL sees the flag and returns; so does one that closes the channel,
+  // which then aborts itself. One that waits for the GPU returns only after the abort.
+  if (state_->aborted.exchange(true) || state_->closes) return;
+  std::unique_lock lock(state_->mutex, std::defer_lock);
+  static_cast<void>(lock.try_lock_for(std::chrono::seconds(1)));
   const auto abort_one = [](CommunicatorStream& used) {
     if (used.communicator != nullptr) ncclCommAbort(std::exchange(used.communicator, nullptr));
   };

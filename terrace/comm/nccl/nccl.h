@@ -69,9 +69,15 @@ class NcclChannel {
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;
 
-  // Returns when the call is enqueued. It may wait for the other members where NCCL connects them in the call; abort()
-  // ends that wait. Throws CommError.
+  // Returns when the call is enqueued. It may wait for the other members where NCCL connects them in the call, and for
+  // the GPU where that has many calls to make; abort() ends these waits. Throws CommError.
   std::shared_ptr<NcclCall> start(const Call& call);
+  // Waits until all calls are done, and calls `check` meanwhile. Throws CommError where the GPU has failed, and what
+  // `check` throws.
+  void wait_for_calls(const std::function<void()>& check);
+  // Gives the communicators up, together with the other members. No call may be started afterwards. What is left to the
+  // destructor, which any thread may run, makes no call of the GPU's runtime then.
+  void close();
   // Ends the calls that run on the GPU; every later call throws. May be called from any thread.
   void abort();
 

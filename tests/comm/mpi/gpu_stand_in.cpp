@@ -3,6 +3,7 @@
 // real GPUs behave the same way. NCCL's functions are in nccl_stand_in.cpp.
 #include "tests/comm/mpi/gpu_stand_in.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -102,6 +103,7 @@ cudaError_t cudaDeviceGetPCIBusId(char* address, int length, int number) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const InRuntime in_runtime(runtime);
   return stream == nullptr ? cudaSuccess : cudaErrorInvalidValue;
 }
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
@@ -116,13 +118,12 @@ cudaError_t cudaFree(void* memory) {
   wait_for_all_streams();
   return gpu_memory::release(memory), cudaSuccess;
 }
-cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) { return *memory = new char[bytes], cudaSuccess; }
-cudaError_t cudaFreeHost(void* memory) {
+cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
   const InRuntime in_runtime(runtime);
-  wait_for_all_streams();
-  return delete[] static_cast<char*>(memory), cudaSuccess;
+  return *memory = new char[bytes], cudaSuccess;
 }
 cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
+  const InRuntime in_runtime(runtime);
   return std::memset(gpu_memory::reachable(memory), value, bytes), cudaSuccess;
 }
 // As HIP, it refuses host memory.
@@ -133,7 +134,16 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   const InRuntime in_runtime(runtime);
-  const auto copy = [=] { std::memcpy(gpu_memory::reachable(to), gpu_memory::reachable(from), bytes); };
+  const auto copy = [=] {
+    void* const there = gpu_memory::reachable(to);
+    const void* const here = gpu_memory::reachable(from);
+    // A mark, which another thread may read meanwhile.
+    if (bytes == 1) {
+      std::atomic_ref(*static_cast<char*>(there)).store(*static_cast<const char*>(here), std::memory_order_release);
+    } else {
+      std::memcpy(there, here, bytes);
+    }
+  };
   if (stream == nullptr) return copy(), cudaSuccess;
   return stream->add(copy), cudaSuccess;
 }
@@ -152,7 +162,13 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int pri
   streams.all.insert(*stream);
   return cudaSuccess;
 }
+// Like HIP's, it keeps what is no error as the last one.
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const InRuntime in_runtime(runtime);
+  return stream->is_idle() ? cudaSuccess : last_error = cudaErrorNotReady;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const InRuntime in_runtime(runtime);
   {
     const std::lock_guard lock(streams.mutex);
     streams.all.erase(stream);

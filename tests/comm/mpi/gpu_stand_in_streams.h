@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <queue>
 #include <thread>
@@ -18,10 +19,16 @@ using Task = std::function<void()>;
 struct CUstream_st {
   CUstream_st() : thread([this] { run(); }) {}
 
+  // Waits while the queue is full, as the launch of a kernel does.
   void add(Task task) {
-    const std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
+    done.wait(lock, [this] { return tasks.size() < most_tasks(); });
     tasks.push(std::move(task));
     changed.notify_one();
+  }
+  bool is_idle() {
+    const std::lock_guard lock(mutex);
+    return tasks.empty() && !runs;
   }
   void wait_until_idle() {
     std::unique_lock lock(mutex);
@@ -48,6 +55,11 @@ struct CUstream_st {
   static std::chrono::microseconds delay() {
     static const char* const given = std::getenv("STAND_IN_DELAY_MICROSECONDS");
     return std::chrono::microseconds(given == nullptr ? 0 : std::atoi(given));
+  }
+
+  static size_t most_tasks() {
+    static const char* const given = std::getenv("STAND_IN_QUEUE");
+    return given == nullptr ? std::numeric_limits<size_t>::max() : static_cast<size_t>(std::atoi(given));
   }
 
   std::mutex mutex;

@@ -156,20 +156,25 @@ TEST(Gpus, AMessageDoesNotWaitForACollectiveOfAnotherGroup) {
 }
 
 // Ends the process: MPI cannot be finalized any more. In its first all_to_all a member also waits for the others'
-// connections.
-[[noreturn]] void wait_for_a_rank_that_never_comes(bool in_first_call) {
+// connections, and with a full queue in the start of a later call.
+[[noreturn]] void wait_for_a_rank_that_never_comes(const std::string& mode) {
+  if (mode == "late_with_full_queue") setenv("STAND_IN_QUEUE", "20", 1);
   const auto world = world_of_gpus({.timeout_seconds = 1.0});
   const auto comm = world->connect(everyone(*world));
   std::vector<float> data(100), others(100 * world->size()), own(100 * world->size());
   comm->all_reduce(data.data(), 100, Type::fp32, {"first"}).wait();
   if (world->rank() == 1) std::this_thread::sleep_for(5s);
   try {
-    if (in_first_call) comm->all_to_all(own.data(), others.data(), 100, Type::fp32, {"exchange"}).wait();
-    comm->all_reduce(data.data(), 100, Type::fp32, {"reduce gradients", 7, "backward"}).wait();
+    if (mode == "late_in_first_call") comm->all_to_all(own.data(), others.data(), 100, Type::fp32, {"exchange"}).wait();
+    std::vector<Work> works;
+    for (int i = 0; i < (mode == "late_with_full_queue" ? 100 : 1); ++i) {
+      works.push_back(comm->all_reduce(data.data(), 100, Type::fp32, {"reduce gradients", 7, "backward"}));
+    }
+    for (Work& work : works) work.wait();
     comm->all_reduce(data.data(), 100, Type::fp32, {"after"}).wait();
-    std::fprintf(stderr, "no error\n");
+    std::fprintf(stderr, "rank %d: no error\n", static_cast<int>(world->rank()));
   } catch (const CommError& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    std::fprintf(stderr, "rank %d: error: %s\n", static_cast<int>(world->rank()), error.what());
   }
   std::_Exit(5);
 }
@@ -181,8 +186,8 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   terrace::comm::library = terrace::comm::start_mpi();
   const std::string mode = argc > 1 ? argv[1] : "";
-  if (mode == "late" || mode == "late_in_first_call") {
-    terrace::comm::wait_for_a_rank_that_never_comes(mode == "late_in_first_call");
+  if (mode.starts_with("late")) {
+    terrace::comm::wait_for_a_rank_that_never_comes(mode);
   }
   const int failed = RUN_ALL_TESTS();
   terrace::comm::library.reset();

@@ -184,10 +184,10 @@ TEST(RealGpus, SecondsOfStartingACall) {
     comm->all_reduce(data.data(), 100, Type::fp32, {"reduce gradients", 7, "backward"}).wait();
     static_cast<void>(data.bytes());
     comm->all_reduce(data.data(), 100, Type::fp32, {"after"}).wait();
-    fmt::print(stderr, "no error\n");
+    fmt::print(stderr, "rank {}: no error\n", world->rank());
   } catch (const CommError& error) {
     const std::chrono::duration<double> waited = Clock::now() - began;
-    fmt::print(stderr, "error after {:.1f} s: {}\n", waited.count(), error.what());
+    fmt::print(stderr, "rank {}: error after {:.0f} s: {}\n", world->rank(), waited.count(), error.what());
   }
   std::_Exit(5);
 }

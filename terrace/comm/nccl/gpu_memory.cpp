@@ -1,0 +1,48 @@
+// Where memory and GPUs are, and copies between host and GPU.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+
+#include "gpu_runtime.h"
+#include "terrace/comm/nccl/end_marks.h"
+#include "terrace/comm/nccl/nccl.h"
+
+namespace terrace::comm {
+namespace {
+
+constexpr cudaStream_t default_stream = nullptr;
+
+}  // namespace
+
+bool is_on_gpu(const void* data) {
+  if (data == nullptr) return false;
+  cudaPointerAttributes attributes = {};
+  if (cudaPointerGetAttributes(&attributes, data) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // there is no GPU, or HIP does not accept host memory
+    return false;
+  }
+  return is_of_gpu(attributes);
+}
+
+void copy_on_gpu(const void* from, void* to, int64_t bytes) {
+  check_gpu(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, default_stream),
+            "cudaMemcpyAsync");
+}
+
+void copy_and_wait(int gpu, void* to, const void* from, size_t bytes) {
+  check_gpu(cudaSetDevice(gpu), "cudaSetDevice");
+  check_gpu(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, default_stream), "cudaMemcpyAsync");
+  check_gpu(cudaStreamSynchronize(default_stream), "cudaStreamSynchronize");
+}
+
+std::string gpu_bus_address(int gpu) {
+  std::array<char, 32> address = {};
+  check_gpu(cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), gpu), "cudaDeviceGetPCIBusId");
+  std::string text = address.data();
+  // The names under /sys are in lower case.
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+}  // namespace terrace::comm
