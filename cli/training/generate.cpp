@@ -207,6 +207,7 @@ void run_generation(const GenerateArguments& arguments) {
   // Overrides what the environment sets for OpenMP, so that the same command gives the same text.
   train::prepare_machine(arguments.threads > 0 ? arguments.threads : std::max<int64_t>(1, cores));
   if (!ranks.launched()) {
+    train::choose_device_of_threads(arguments.device, here, "--device cpu");
     const std::vector<Prompt> prompts = split_prompts(arguments.prompts, read_prompt_text(arguments.prompts));
     if (here == 1) return generate_on_rank(arguments, prompts, nullptr);
     return generate_on_threads(arguments, prompts, here, train::world_options(ranks.config));

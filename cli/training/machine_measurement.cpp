@@ -41,10 +41,11 @@ void on_measuring_ranks(const MeasuringRanks& who, const LaunchedRanks& launched
     train::abort_on_error(world, [&] { measure(world, train::choose_device(who.device, world)); });
     return;
   }
+  const at::Device device = train::choose_device_of_threads(who.device, who.ranks, "--device cpu");
   const int64_t share = std::max<int64_t>(1, train::choose_threads(0) / who.ranks);
   train::prepare_machine(who.threads > 0 ? who.threads : share);
   comm::run_threads(who.ranks, train::world_options(launched.config),
-                    [&](comm::World& world) { measure(world, train::choose_device(who.device, world.rank())); });
+                    [&](comm::World& world) { measure(world, device); });
 }
 
 }  // namespace terrace::cli
