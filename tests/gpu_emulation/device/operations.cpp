@@ -9,6 +9,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -46,10 +47,13 @@ c10::IValue lent(const c10::IValue& value, HostTensors& tensors) {
 }
 
 void check_for_host_tensors(const c10::OperatorHandle& operation, const c10::IValue& value) {
-  if (!value.isTensor() || takes_host_tensors(operation)) return;
-  const at::Tensor& tensor = value.toTensor();
-  TORCH_CHECK(!tensor.defined() || tensor.is_cuda() || tensor.dim() == 0, operation.schema().name(),
-              " on a tensor of the GPU and one of the host");
+  if (takes_host_tensors(operation)) return;
+  const auto check = [&](const at::Tensor& tensor) {
+    TORCH_CHECK(!tensor.defined() || tensor.is_cuda() || tensor.dim() == 0, operation.schema().name(),
+                " on a tensor of the GPU and one of the host");
+  };
+  if (value.isTensor()) check(value.toTensor());
+  if (value.isTensorList()) std::ranges::for_each(value.toTensorVector(), check);
 }
 
 c10::IValue taken_back(const c10::IValue& value, const HostTensors& tensors) {

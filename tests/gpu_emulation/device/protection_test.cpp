@@ -45,6 +45,7 @@ TEST(ProtectedMemory, OperationsOfTheHostRefuseIt) {
   const at::Tensor of_gpu = at::ones({3}, gpu), of_host = at::ones({3});
   EXPECT_THROW(of_gpu.add(of_host), c10::Error);
   EXPECT_THROW(of_host.add(of_gpu), c10::Error);
+  EXPECT_THROW(at::cat({of_gpu, of_host}), c10::Error);
   EXPECT_THROW(of_gpu.add(of_gpu.to(at::Device(at::kCUDA, 0))), c10::Error);
 }
 
