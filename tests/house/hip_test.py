@@ -1,4 +1,4 @@
-"""Compiles all kernels for AMD's GPUs with hipcc for MI250X, and the NCCL backend with the headers of HIP and RCCL.
+"""Compiles all kernels for AMD's GPUs with hipcc for MI250X, and the NCCL backend and its test on GPUs with the headers of HIP and RCCL.
 
 RCCL's header is NCCL's with HIP's names, which RCCL's own build makes by replacing the names; Debian has no RCCL, so the
 header is made here in the same way from that of the wheel's NCCL. Exits with 77 where hipcc or that header is missing.
@@ -44,7 +44,7 @@ def main():
         environment = os.environ | {"CCACHE_COMPILERTYPE": "clang"}
         commands = [[*cache, "hipcc", "-x", "hip", "--offload-arch=gfx90a", "-ffp-contract=off", "-c", kernels.relative_to(SOURCE), "-o", name]
                     for kernels, name in objects.items()]
-        commands.append(["c++", "-c", "terrace/comm/nccl/nccl.cpp", "-o", folder / "nccl.o"])
+        commands += [["c++", "-c", source, "-o", folder / "host.o"] for source in (*sorted(SOURCE.glob("terrace/comm/nccl/*.cpp")), "tests/comm/mpi/real_gpus.cpp")]
         for command in commands:
             print(*command, flush=True)
             if subprocess.run([*command, *WARNINGS, *includes], cwd=SOURCE, env=environment).returncode != 0:
