@@ -49,7 +49,7 @@ void add_verify_command(CLI::App& app) {
       ->check(positive());
   command
       ->add_option("--seeds", arguments->seeds,
-                   "Over how many seeds errors are taken: fewer are faster, and more a matter of luck")
+                   "Over how many seeds errors are taken: with fewer it is faster, and errors depend more on luck")
       ->capture_default_str()
       ->check(positive());
   command->add_flag("--json", arguments->json, "Print one JSON object");

@@ -355,7 +355,7 @@ class Calibration {
       int64_t samples, positions, heads, width;
     };
     std::vector<Shape> shapes = {{2, 256, 4, 64}, {1, 512, 4, 128}};
-    // So large that a GPU takes longer than the host, which needs a tenth of a millisecond for the two.
+    // So large that a GPU takes longer than the host takes to launch forward and backward, about 0.1 ms.
     if (device_.is_cuda()) shapes = {{32, 1024, 16, 64}, {8, 2048, 16, 128}};
     double flops = 0, seconds = 0;
     for (const auto& [samples, positions, heads, width] : shapes) {
@@ -376,7 +376,7 @@ class Calibration {
   double pass_bandwidth(at::ScalarType type) {
     next(fmt::format("{} norms", config::name_of(precision_of(type))));
     std::vector<std::pair<int64_t, int64_t>> shapes = {{512, 256}, {512, 768}};
-    // So large that a GPU takes longer than the host, which needs a tenth of a millisecond for the two.
+    // So large that a GPU takes longer than the host takes to launch forward and backward, about 0.1 ms.
     if (device_.is_cuda()) shapes = {{32768, 2048}, {32768, 4096}};
     double bytes = 0, seconds = 0;
     for (const auto& [rows, width] : shapes) {
