@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -43,9 +42,9 @@ ncclDataType_t type_of(Type type) {
     case Type::int32:
       return ncclInt32;
     case Type::uint8:
-      return ncclUint8;
+      break;
   }
-  TERRACE_CHECK(false, "type {}", static_cast<int>(type));
+  return ncclUint8;
 }
 
 // A communicator and the stream on which its calls run one after another.
@@ -94,14 +93,14 @@ struct NcclChannel::State {
   const int64_t member;
   const int gpu;
   const bool rank_order;
-  std::timed_mutex mutex;  // guards all use of the communicators
+  std::mutex mutex;  // guards all use of the communicators
   std::atomic<bool> aborted = false, closes = false;
   CommunicatorStream collectives;
   std::vector<DirectionStream> directions;  // those of this member
   EndMarks* ends = nullptr;                 // of started calls
   cudaEvent_t earlier = nullptr;            // work of the default stream, for which a call waits
   void* terms = nullptr;
-  void* probe = nullptr;  // for the messages that connect the ends of directions
+  void* probes = nullptr;  // a byte for the message that connects the ends of each direction
 };
 
 namespace {
@@ -120,7 +119,7 @@ void NcclChannel::State::close() {
   release(collectives);
   if (earlier != nullptr) static_cast<void>(cudaEventDestroy(earlier));
   static_cast<void>(cudaFree(terms));
-  static_cast<void>(cudaFree(probe));
+  static_cast<void>(cudaFree(probes));
 }
 
 // Finalizes the communicator with the other members, or aborts it where they do not take part.
@@ -204,8 +203,9 @@ void NcclChannel::State::begin_to_connect(const char* id, int members, int own, 
 void NcclChannel::State::connect_ends(const DirectionStream& direction,
                                       const std::function<void()>& check_others) const {
   const bool sends = direction.ends.from == member;
+  char* const byte = at(probes, &direction - directions.data(), Type::uint8);
   enqueue_message(
-      {.kind = sends ? Kind::send : Kind::receive, .type = Type::uint8, .count = 1, .from = probe, .to = probe},
+      {.kind = sends ? Kind::send : Kind::receive, .type = Type::uint8, .count = 1, .from = byte, .to = byte},
       direction.used);
   wait_until_enqueued(direction.used, check_others);
 }
@@ -215,15 +215,15 @@ void NcclChannel::State::connect(const NcclIds& ids, const std::vector<mesh::Dir
   TERRACE_CHECK(ids.size() == (1 + all_directions.size()) * nccl_id_bytes, "{} bytes of ids for {} directions",
                 ids.size(), all_directions.size());
   check_gpu(cudaSetDevice(gpu), "cudaSetDevice");
+  for (const mesh::Direction& direction : all_directions) {
+    if (direction.from == member || direction.to == member) directions.push_back({direction});
+  }
   // The memory is allocated here, since a later cudaMalloc could wait for kernels that run on the GPU.
-  check_gpu(cudaMalloc(&probe, 1), "cudaMalloc");
+  if (!directions.empty()) check_gpu(cudaMalloc(&probes, directions.size()), "cudaMalloc");
   ends = &end_marks_of(gpu);
   earlier = make_event();
   if (rank_order) check_gpu(cudaMalloc(&terms, terms_bytes), "cudaMalloc");
   begin_to_connect(ids.data(), static_cast<int>(size()), static_cast<int>(member), NCCL_CONFIG_UNDEF_INT, collectives);
-  for (const mesh::Direction& direction : all_directions) {
-    if (direction.from == member || direction.to == member) directions.push_back({direction});
-  }
   for (DirectionStream& own : directions) {
     const auto number = static_cast<size_t>(std::ranges::find(all_directions, own.ends) - all_directions.begin());
     begin_to_connect(ids.data() + (1 + number) * nccl_id_bytes, 2, own.ends.from == member ? 0 : 1,
@@ -409,12 +409,6 @@ class StartedCall final : public NcclCall {
 
 bool made_with_nccl() { return true; }
 
-void prepare_for_ranks() {
-  // NCCL 2.22 and later connect in the first collective unless this is set; earlier ones and RCCL ignore it.
-  static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", 0));
-  static_cast<void>(setenv("CUDA_MODULE_LOADING", "EAGER", 0));
-}
-
 NcclIds make_nccl_ids(size_t communicators) {
   NcclIds ids(communicators * nccl_id_bytes);
   for (size_t i = 0; i < communicators; ++i) {
@@ -486,7 +480,10 @@ void NcclChannel::abort() {
   // which then aborts itself. One that waits for the GPU returns only after the abort.
   if (state_->aborted.exchange(true) || state_->closes) return;
   std::unique_lock lock(state_->mutex, std::defer_lock);
-  static_cast<void>(lock.try_lock_for(std::chrono::seconds(1)));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (!lock.try_lock() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   const auto abort_one = [](CommunicatorStream& used) {
     if (used.communicator != nullptr) ncclCommAbort(std::exchange(used.communicator, nullptr));
   };

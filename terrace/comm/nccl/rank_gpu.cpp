@@ -1,7 +1,8 @@
-// Where memory and GPUs are, and copies between host and GPU.
+// The GPU of a rank: the environment that it needs, its address, what memory is on it, and copies.
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <string>
 
 #include "gpu_runtime.h"
@@ -43,6 +44,12 @@ std::string gpu_bus_address(int gpu) {
   // The names under /sys are in lower case.
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
+}
+
+void prepare_for_ranks() {
+  // NCCL 2.22 and later connect in the first collective unless this is set; earlier ones and RCCL ignore it.
+  static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", 0));
+  static_cast<void>(setenv("CUDA_MODULE_LOADING", "EAGER", 0));
 }
 
 }  // namespace terrace::comm
