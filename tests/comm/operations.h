@@ -13,6 +13,17 @@
 
 namespace terrace::comm {
 
+// From each member of a group to each other one.
+inline std::vector<mesh::Direction> all_directions(int64_t members) {
+  std::vector<mesh::Direction> directions;
+  for (int64_t from = 0; from < members; ++from) {
+    for (int64_t to = 0; to < members; ++to) {
+      if (from != to) directions.push_back({.from = from, .to = to});
+    }
+  }
+  return directions;
+}
+
 // A buffer in the memory of the machine.
 class HostBuffer {
  public:

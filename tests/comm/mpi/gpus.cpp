@@ -34,16 +34,6 @@ std::unique_ptr<World> world_of_gpus(const WorldOptions& options) {
 void show_only_gpu_of(int64_t rank) { setenv("STAND_IN_FIRST_GPU", std::to_string(rank).c_str(), 1); }
 void show_all_gpus() { unsetenv("STAND_IN_FIRST_GPU"); }
 
-std::vector<mesh::Direction> all_directions(int64_t members) {
-  std::vector<mesh::Direction> directions;
-  for (int64_t from = 0; from < members; ++from) {
-    for (int64_t to = 0; to < members; ++to) {
-      if (from != to) directions.push_back({.from = from, .to = to});
-    }
-  }
-  return directions;
-}
-
 TEST(Gpus, EveryOperationOfEveryType) {
   for (const bool rank_order : {false, true}) {
     const auto world = world_of_gpus({.rank_order = rank_order, .check_calls = rank_order});

@@ -86,16 +86,6 @@ std::unique_ptr<World> world_of_gpus(WorldOptions options) {
   return world;
 }
 
-std::vector<mesh::Direction> all_directions(int64_t members) {
-  std::vector<mesh::Direction> directions;
-  for (int64_t from = 0; from < members; ++from) {
-    for (int64_t to = 0; to < members; ++to) {
-      if (from != to) directions.push_back({.from = from, .to = to});
-    }
-  }
-  return directions;
-}
-
 TEST(RealGpus, EveryOperationOfEveryType) {
   for (const bool rank_order : {false, true}) {
     const auto world = world_of_gpus({.timeout_seconds = 60, .rank_order = rank_order, .check_calls = rank_order});
