@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,6 +156,50 @@ class OperationCheckOn {
 };
 
 using OperationCheck = OperationCheckOn<HostBuffer>;
+
+template <typename Buffer, typename T>
+Buffer buffer_of(const std::vector<T>& values) {
+  std::vector<char> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return Buffer(std::move(bytes));
+}
+
+template <typename T, typename Buffer>
+std::vector<T> values_of(const Buffer& buffer) {
+  const std::vector<char> bytes = buffer.bytes();
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+// Each member first posts all receives and then sends, in descending order, so no message is the first that both of its
+// ends have begun. Returns the senders whose messages did not come right.
+template <typename Buffer>
+std::vector<int64_t> wrong_messages_of_all_directions(World& world, int64_t count) {
+  const auto comm = world.connect(mesh::all_ranks("data", world.size()), all_directions(world.size()));
+  const auto numbers = [&](int64_t value) {
+    return buffer_of<Buffer>(std::vector<int64_t>(static_cast<size_t>(count), value));
+  };
+  Buffer own = numbers(world.rank());
+  std::vector<Buffer> received;
+  for (int64_t from = 0; from < world.size(); ++from) received.push_back(numbers(-1));
+  std::vector<Work> works;
+  for (int64_t from = 0; from < world.size(); ++from) {
+    if (from == world.rank()) continue;
+    works.push_back(
+        comm->receive(received[static_cast<size_t>(from)].data(), count, Type::int64, from, {"activations"}));
+  }
+  for (int64_t to = world.size() - 1; to >= 0; --to) {
+    if (to != world.rank()) works.push_back(comm->send(own.data(), count, Type::int64, to, {"activations"}));
+  }
+  works.clear();
+  std::vector<int64_t> wrong;
+  for (int64_t from = 0; from < world.size(); ++from) {
+    const auto values = values_of<int64_t>(received[static_cast<size_t>(from)]);
+    if (from != world.rank() && std::ranges::count(values, from) != count) wrong.push_back(from);
+  }
+  return wrong;
+}
 
 // Every operation with every type and these numbers of elements, and one that fills `large_bytes`.
 inline std::vector<std::string> wrong_operations(World& world, const mesh::Group& group, std::vector<int64_t> counts,

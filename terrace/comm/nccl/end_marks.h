@@ -33,7 +33,7 @@ struct EndMark {
   bool reached() const { return std::atomic_ref(*byte).load(std::memory_order_acquire) != 0; }
 };
 
-// The marks of all streams of one GPU. They live as long as the process, since whoever looks at one last may be the
+// The marks of all streams of one GPU. They live as long as the process, since the last to look at one may be the
 // monitoring thread, and are used again when they are given back.
 class EndMarks {
  public:

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <thread>
 #include <utility>
@@ -57,21 +56,6 @@ class GpuBuffer {
   void* data_ = nullptr;
 };
 
-template <typename T>
-GpuBuffer on_gpu(const std::vector<T>& values) {
-  std::vector<char> bytes(values.size() * sizeof(T));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  return GpuBuffer(bytes);
-}
-
-template <typename T>
-std::vector<T> values_of(const GpuBuffer& buffer) {
-  const std::vector<char> bytes = buffer.bytes();
-  std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
 mesh::Group everyone(const World& world) { return mesh::all_ranks("data", world.size()); }
 
 std::unique_ptr<World> world_of_gpus(WorldOptions options) {
@@ -111,41 +95,21 @@ TEST(RealGpus, SumInRankOrderWhateverTheOrderOfTheMembers) {
   float expected = term(0);
   for (int64_t rank = 1; rank < world->size(); ++rank) expected += term(rank);
   // More than the memory for terms holds at once.
-  GpuBuffer data = on_gpu(std::vector<float>(9'000'001, term(world->rank())));
+  GpuBuffer data = buffer_of<GpuBuffer>(std::vector<float>(9'000'001, term(world->rank())));
   comm->all_reduce(data.data(), 9'000'001, Type::fp32, {"add up"}).wait();
   EXPECT_EQ(std::ranges::count(values_of<float>(data), expected), 9'000'001);
 }
 
-// Each member first posts all receives and then sends, in descending order, so no message is the first that both of its
-// ends have begun.
 TEST(RealGpus, MessagesOfDifferentDirectionsDoNotWaitForEachOther) {
   const auto world = world_of_gpus({.timeout_seconds = 60});
-  const auto comm = world->connect(everyone(*world), all_directions(world->size()));
-  constexpr int64_t count = 500'000;
-  GpuBuffer own = on_gpu(std::vector<int64_t>(count, world->rank()));
-  std::vector<GpuBuffer> received;
-  for (int64_t from = 0; from < world->size(); ++from) received.push_back(on_gpu(std::vector<int64_t>(count, -1)));
-  std::vector<Work> works;
-  for (int64_t from = 0; from < world->size(); ++from) {
-    if (from == world->rank()) continue;
-    works.push_back(
-        comm->receive(received[static_cast<size_t>(from)].data(), count, Type::int64, from, {"activations"}));
-  }
-  for (int64_t to = world->size() - 1; to >= 0; --to) {
-    if (to != world->rank()) works.push_back(comm->send(own.data(), count, Type::int64, to, {"activations"}));
-  }
-  for (Work& work : works) work.wait();
-  for (int64_t from = 0; from < world->size(); ++from) {
-    if (from == world->rank()) continue;
-    EXPECT_EQ(std::ranges::count(values_of<int64_t>(received[static_cast<size_t>(from)]), from), count);
-  }
+  EXPECT_EQ(wrong_messages_of_all_directions<GpuBuffer>(*world, 500'000), std::vector<int64_t>());
 }
 
 // Not judged: says how long the rank itself is busy with a call.
 TEST(RealGpus, SecondsOfStartingACall) {
   const auto world = world_of_gpus({.timeout_seconds = 60});
   const auto comm = world->connect(everyone(*world));
-  GpuBuffer data = on_gpu(std::vector<float>(1000, 1.0F));
+  GpuBuffer data = buffer_of<GpuBuffer>(std::vector<float>(1000, 1.0F));
   constexpr int calls = 100;
   for (int round = 0; round < 3; ++round) {
     std::vector<Work> works;
@@ -165,7 +129,7 @@ TEST(RealGpus, SecondsOfStartingACall) {
 [[noreturn]] void wait_for_a_rank_that_never_comes() {
   const auto world = world_of_gpus({.timeout_seconds = 3.0});
   const auto comm = world->connect(everyone(*world));
-  GpuBuffer data = on_gpu(std::vector<float>(100, 1.0F));
+  GpuBuffer data = buffer_of<GpuBuffer>(std::vector<float>(100, 1.0F));
   comm->all_reduce(data.data(), 100, Type::fp32, {"first"}).wait();
   static_cast<void>(data.bytes());
   if (world->rank() == 1) std::this_thread::sleep_for(10s);
