@@ -9,6 +9,7 @@ const char* ncclGetLastError(ncclComm_t) { return "tests/hip_stubs/rccl.cpp"; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId*) { return ncclSystemError; }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t*, int, ncclUniqueId, int, ncclConfig_t*) { return ncclSystemError; }
+ncclResult_t ncclCommSplit(ncclComm_t, int, int, ncclComm_t*, ncclConfig_t*) { return ncclSystemError; }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t*) { return ncclSystemError; }
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSystemError; }
 ncclResult_t ncclCommDestroy(ncclComm_t) { return ncclSystemError; }

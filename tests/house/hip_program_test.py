@@ -28,7 +28,7 @@ BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 # All that the program takes of RCCL, and so all that its stub has.
 OF_RCCL = {"ncclAllGather", "ncclAllReduce", "ncclBroadcast", "ncclCommAbort", "ncclCommDestroy", "ncclCommFinalize",
-           "ncclCommGetAsyncError", "ncclCommInitRankConfig", "ncclGetErrorString", "ncclGetLastError", "ncclGetUniqueId",
+           "ncclCommGetAsyncError", "ncclCommInitRankConfig", "ncclCommSplit", "ncclGetErrorString", "ncclGetLastError", "ncclGetUniqueId",
            "ncclGroupEnd", "ncclGroupStart", "ncclRecv", "ncclReduceScatter", "ncclSend"}  # fmt: skip
 
 

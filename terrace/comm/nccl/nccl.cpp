@@ -1,4 +1,4 @@
-// Calls on NCCL communicators. They are nonblocking, so that every call returns after an abort.
+// The calls of a group on its NCCL communicators.
 #include "terrace/comm/nccl/nccl.h"
 
 #include <fmt/format.h>
@@ -7,13 +7,15 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <mutex>
+#include <deque>
+#include <future>
 #include <thread>
 #include <utility>
 
 #include "gpu_runtime.h"
 #include "terrace/base/error.h"
 #include "terrace/comm/doubling.h"
+#include "terrace/comm/nccl/communicator.h"
 #include "terrace/comm/nccl/end_marks.h"
 #include "terrace/comm/nccl/sum.h"
 
@@ -47,39 +49,33 @@ ncclDataType_t type_of(Type type) {
   return ncclUint8;
 }
 
-// A communicator and the stream on which its calls run one after another.
-struct CommunicatorStream {
-  ncclComm_t communicator = nullptr;
-  cudaStream_t stream = nullptr;
-};
-
 // In the communicator of a direction the sender is member 0.
 struct DirectionStream {
+  DirectionStream(const mesh::Direction& direction, const std::string& group) : ends(direction), used(group) {}
+
   mesh::Direction ends;
-  CommunicatorStream used = {};
+  Communicator used;
 };
 
 }  // namespace
 
 struct NcclChannel::State {
   State(const mesh::Group& members, int64_t own, int device, bool in_rank_order)
-      : group(members), member(own), gpu(device), rank_order(in_rank_order) {}
+      : group(members), member(own), gpu(device), rank_order(in_rank_order), collectives(members.name) {}
   ~State() { close(); }
 
   void close();
   int64_t size() const { return static_cast<int64_t>(group.ranks.size()); }
   void connect(const NcclIds& ids, const std::vector<mesh::Direction>& all_directions,
                const std::function<void()>& check);
-  void begin_to_connect(const char* id, int members, int own, int most_multiprocessors, CommunicatorStream& used) const;
-  void connect_ends(const DirectionStream& direction, const std::function<void()>& check) const;
-  void wait_until_enqueued(const CommunicatorStream& used, const std::function<void()>& check = {}) const;
-  void release(CommunicatorStream& used) const;
-  const CommunicatorStream& communicator_for(const Call& call) const;
-  void enqueue_message(const Call& call, const CommunicatorStream& used) const;
-  void check(ncclResult_t result, const char* call) const;
+  void make_first_messages();
+  void abort();
+  Communicator& communicator_for(const Call& call);
+  void enqueue_message(const Call& call, const Communicator& used) const;
+  void check(ncclResult_t result, const char* call) const { check_nccl(result, call, group.name); }
   void throw_if_aborted() const;
 
-  void enqueue(const Call& call, const CommunicatorStream& used);
+  void enqueue(const Call& call, const Communicator& used);
   void send(int64_t peer, const char* data, int64_t count, Type type) const;
   void receive(int64_t peer, char* data, int64_t count, Type type) const;
   void exchange_blocks(const Call& call);
@@ -93,12 +89,11 @@ struct NcclChannel::State {
   const int64_t member;
   const int gpu;
   const bool rank_order;
-  std::mutex mutex;  // guards all use of the communicators
   std::atomic<bool> aborted = false, closes = false;
-  CommunicatorStream collectives;
-  std::vector<DirectionStream> directions;  // those of this member
-  EndMarks* ends = nullptr;                 // of started calls
-  cudaEvent_t earlier = nullptr;            // work of the default stream, for which a call waits
+  Communicator collectives;
+  std::deque<DirectionStream> directions;  // those of this member
+  EndMarks* ends = nullptr;                // of started calls
+  cudaEvent_t earlier = nullptr;           // work of the default stream, for which a call waits
   void* terms = nullptr;
   void* probes = nullptr;  // a byte for the message that connects the ends of each direction
 };
@@ -115,35 +110,25 @@ char* at(void* start, int64_t element, Type type) { return static_cast<char*>(st
 void NcclChannel::State::close() {
   if (closes.exchange(true)) return;
   static_cast<void>(cudaSetDevice(gpu));
-  for (DirectionStream& direction : directions) release(direction.used);
-  release(collectives);
+  for (DirectionStream& direction : directions) direction.used.close();
+  collectives.close();
   if (earlier != nullptr) static_cast<void>(cudaEventDestroy(earlier));
   static_cast<void>(cudaFree(terms));
   static_cast<void>(cudaFree(probes));
 }
 
-// Finalizes the communicator with the other members, or aborts it where they do not take part.
-void NcclChannel::State::release(CommunicatorStream& used) const {
-  if (used.communicator != nullptr) {
-    try {
-      throw_if_aborted();
-      check(ncclCommFinalize(used.communicator), "ncclCommFinalize");
-      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-      wait_until_enqueued(used, [&] {
-        if (std::chrono::steady_clock::now() > end) throw CommError("other members do not finalize");
-      });
-      ncclCommDestroy(used.communicator);
-    } catch (const CommError&) {
-      ncclCommAbort(used.communicator);
-    }
-    used.communicator = nullptr;
-  }
-  if (used.stream != nullptr) static_cast<void>(cudaStreamDestroy(used.stream));
+// All at once, each by a thread: NCCL frees memory for one, which waits until the GPU has left the calls of all.
+void NcclChannel::State::abort() {
+  if (aborted.exchange(true)) return;
+  std::vector<std::thread> threads;
+  for (DirectionStream& direction : directions) threads.emplace_back([&direction] { direction.used.abort(); });
+  collectives.abort();
+  for (std::thread& thread : threads) thread.join();
 }
 
 // Receives are started long before their messages are sent. Each direction has a communicator of its own, so that a
 // message never waits behind a receive from another member.
-const CommunicatorStream& NcclChannel::State::communicator_for(const Call& call) const {
+Communicator& NcclChannel::State::communicator_for(const Call& call) {
   if (call.kind != Kind::send && call.kind != Kind::receive) return collectives;
   const bool sends = call.kind == Kind::send;
   const mesh::Direction direction{.from = sends ? member : call.peer, .to = sends ? call.peer : member};
@@ -153,61 +138,25 @@ const CommunicatorStream& NcclChannel::State::communicator_for(const Call& call)
   return found->used;
 }
 
-void NcclChannel::State::check(ncclResult_t result, const char* call) const {
-  if (result == ncclSuccess || result == ncclInProgress) return;
-  const char* details = ncclGetLastError(collectives.communicator);
-  throw CommError(fmt::format("{} failed in group {}: {}{}{}", call, group.name, ncclGetErrorString(result),
-                              details != nullptr && *details != '\0' ? ": " : "", details != nullptr ? details : ""));
-}
-
 void NcclChannel::State::throw_if_aborted() const {
   if (aborted) throw CommError(fmt::format("the calls of group {} were ended", group.name));
 }
 
-// Waits until the last operation of the communicator is done or enqueued on the GPU.
-void NcclChannel::State::wait_until_enqueued(const CommunicatorStream& used,
-                                             const std::function<void()>& check_others) const {
-  ncclResult_t state = ncclInProgress;
-  while (true) {
-    check(ncclCommGetAsyncError(used.communicator, &state), "ncclCommGetAsyncError");
-    if (state != ncclInProgress) break;
+// NCCL connects two members in their first message, and the enqueueing of one waits for the other end. All members have
+// the directions in the same order, so the first one that is not connected always can be.
+void NcclChannel::State::make_first_messages() {
+  check_gpu(cudaSetDevice(gpu), "cudaSetDevice");
+  char* byte = static_cast<char*>(probes);
+  for (const DirectionStream& own : directions) {
     throw_if_aborted();
-    if (check_others) {
-      check_others();
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    } else {
-      std::this_thread::yield();
-    }
+    const Kind kind = own.ends.from == member ? Kind::send : Kind::receive;
+    enqueue_message({.kind = kind, .type = Type::uint8, .count = 1, .from = byte, .to = byte}, own.used);
+    ++byte;
   }
-  check(state, "NCCL");
-}
-
-// The blocks of transfers come before those of computations that are waiting, so that none is late because the GPU is
-// full.
-void NcclChannel::State::begin_to_connect(const char* id, int members, int own, int most_multiprocessors,
-                                          CommunicatorStream& used) const {
-  int least = 0, greatest = 0;
-  check_gpu(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-  check_gpu(cudaStreamCreateWithPriority(&used.stream, cudaStreamNonBlocking, greatest),
-            "cudaStreamCreateWithPriority");
-  ncclUniqueId unique;
-  static_assert(sizeof unique == nccl_id_bytes);
-  std::memcpy(&unique, id, sizeof unique);
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  config.maxCTAs = most_multiprocessors;
-  check(ncclCommInitRankConfig(&used.communicator, members, unique, own, &config), "ncclCommInitRankConfig");
-}
-
-// Makes both ends of the direction call it at the same place, so neither waits for more than the other's arrival.
-void NcclChannel::State::connect_ends(const DirectionStream& direction,
-                                      const std::function<void()>& check_others) const {
-  const bool sends = direction.ends.from == member;
-  char* const byte = at(probes, &direction - directions.data(), Type::uint8);
-  enqueue_message(
-      {.kind = sends ? Kind::send : Kind::receive, .type = Type::uint8, .count = 1, .from = byte, .to = byte},
-      direction.used);
-  wait_until_enqueued(direction.used, check_others);
+  if (!rank_order) return;
+  throw_if_aborted();
+  exchange_blocks(
+      {.kind = Kind::all_to_all, .type = Type::uint8, .count = 1, .from = terms, .to = at(terms, size(), Type::uint8)});
 }
 
 void NcclChannel::State::connect(const NcclIds& ids, const std::vector<mesh::Direction>& all_directions,
@@ -216,38 +165,43 @@ void NcclChannel::State::connect(const NcclIds& ids, const std::vector<mesh::Dir
                 ids.size(), all_directions.size());
   check_gpu(cudaSetDevice(gpu), "cudaSetDevice");
   for (const mesh::Direction& direction : all_directions) {
-    if (direction.from == member || direction.to == member) directions.push_back({direction});
+    if (direction.from == member || direction.to == member) directions.emplace_back(direction, group.name);
   }
   // The memory is allocated here, since a later cudaMalloc could wait for kernels that run on the GPU.
   if (!directions.empty()) check_gpu(cudaMalloc(&probes, directions.size()), "cudaMalloc");
   ends = &end_marks_of(gpu);
   earlier = make_event();
   if (rank_order) check_gpu(cudaMalloc(&terms, terms_bytes), "cudaMalloc");
-  begin_to_connect(ids.data(), static_cast<int>(size()), static_cast<int>(member), NCCL_CONFIG_UNDEF_INT, collectives);
+  std::vector<Communicator*> all = {&collectives};
+  collectives.begin_to_connect(ids.data(), static_cast<int>(size()), static_cast<int>(member), NCCL_CONFIG_UNDEF_INT);
   for (DirectionStream& own : directions) {
     const auto number = static_cast<size_t>(std::ranges::find(all_directions, own.ends) - all_directions.begin());
-    begin_to_connect(ids.data() + (1 + number) * nccl_id_bytes, 2, own.ends.from == member ? 0 : 1,
-                     multiprocessors_of_message, own.used);
+    own.used.begin_to_connect(ids.data() + (1 + number) * nccl_id_bytes, 2, own.ends.from == member ? 0 : 1,
+                              multiprocessors_of_message);
+    all.push_back(&own.used);
   }
-  wait_until_enqueued(collectives, check_others);
-  for (const DirectionStream& own : directions) wait_until_enqueued(own.used, check_others);
-  // All members have the directions in the same order, so the first one that is not connected always can be.
-  for (const DirectionStream& own : directions) connect_ends(own, check_others);
-  if (!rank_order) return;
-  exchange_blocks(
-      {.kind = Kind::all_to_all, .type = Type::uint8, .count = 1, .from = terms, .to = at(terms, size(), Type::uint8)});
-  wait_until_enqueued(collectives, check_others);
+  for (Communicator* const one : all) one->begin_to_split(check_others);
+  for (Communicator* const one : all) one->wait_until_connected(check_others);
+  // By another thread, since each message waits for its other end.
+  std::future<void> first_messages = std::async(std::launch::async, [this] { make_first_messages(); });
+  try {
+    while (first_messages.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) check_others();
+  } catch (...) {
+    abort();  // which releases the thread
+    throw;
+  }
+  first_messages.get();
 }
 
 void NcclChannel::State::send(int64_t peer, const char* data, int64_t count, Type type) const {
-  const auto& [communicator, stream] = collectives;
-  check(ncclSend(data, static_cast<size_t>(count), type_of(type), static_cast<int>(peer), communicator, stream),
+  check(ncclSend(data, static_cast<size_t>(count), type_of(type), static_cast<int>(peer), collectives.calls(),
+                 collectives.stream()),
         "ncclSend");
 }
 
 void NcclChannel::State::receive(int64_t peer, char* data, int64_t count, Type type) const {
-  const auto& [communicator, stream] = collectives;
-  check(ncclRecv(data, static_cast<size_t>(count), type_of(type), static_cast<int>(peer), communicator, stream),
+  check(ncclRecv(data, static_cast<size_t>(count), type_of(type), static_cast<int>(peer), collectives.calls(),
+                 collectives.stream()),
         "ncclRecv");
 }
 
@@ -266,7 +220,7 @@ void NcclChannel::State::gather_by_doubling(const Call& call) {
   const auto block = [&](int64_t number) { return at(call.to, number * call.count, call.type); };
   if (call.from != block(member)) {
     const auto bytes = static_cast<size_t>(call.count * size_of(call.type));
-    check_gpu(cudaMemcpyAsync(block(member), call.from, bytes, cudaMemcpyDeviceToDevice, collectives.stream),
+    check_gpu(cudaMemcpyAsync(block(member), call.from, bytes, cudaMemcpyDeviceToDevice, collectives.stream()),
               "cudaMemcpyAsync");
   }
   for (const DoublingStep& step : doubling_steps(size(), member)) {
@@ -274,7 +228,6 @@ void NcclChannel::State::gather_by_doubling(const Call& call) {
     for (const auto& [begin, count] : step.sent) send(step.to, block(begin), count * call.count, call.type);
     for (const auto& [begin, count] : step.received) receive(step.from, block(begin), count * call.count, call.type);
     check(ncclGroupEnd(), "ncclGroupEnd");
-    wait_until_enqueued(collectives);
   }
 }
 
@@ -303,21 +256,19 @@ void NcclChannel::State::sum_own_part(const Call& call, const std::vector<int64_
       if (own_count > 0) receive(other, term(other), own_count, call.type);
     }
     check(ncclGroupEnd(), "ncclGroupEnd");
-    wait_until_enqueued(collectives);
-    sum_on_gpu(call.type, terms, size(), own_count, at(to, done, call.type), collectives.stream);
+    sum_on_gpu(call.type, terms, size(), own_count, at(to, done, call.type), collectives.stream());
     check_gpu(cudaGetLastError(), "the sum of terms");
   }
 }
 
 void NcclChannel::State::broadcast_parts(const Call& call, const std::vector<int64_t>& starts) {
-  const auto& [communicator, stream] = collectives;
   check(ncclGroupStart(), "ncclGroupStart");
   for (size_t of = 0; of + 1 < starts.size(); ++of) {
     const int64_t count = starts[of + 1] - starts[of];
     if (count == 0) continue;
     char* const part = at(call.to, starts[of], call.type);
-    check(ncclBroadcast(part, part, static_cast<size_t>(count), type_of(call.type), static_cast<int>(of), communicator,
-                        stream),
+    check(ncclBroadcast(part, part, static_cast<size_t>(count), type_of(call.type), static_cast<int>(of),
+                        collectives.calls(), collectives.stream()),
           "ncclBroadcast");
   }
   check(ncclGroupEnd(), "ncclGroupEnd");
@@ -335,16 +286,17 @@ void NcclChannel::State::sum_in_rank_order(const Call& call) {
   broadcast_parts(call, starts);
 }
 
-void NcclChannel::State::enqueue_message(const Call& call, const CommunicatorStream& used) const {
+void NcclChannel::State::enqueue_message(const Call& call, const Communicator& used) const {
   const auto count = static_cast<size_t>(call.count);
   if (call.kind == Kind::send) {
-    return check(ncclSend(call.from, count, type_of(call.type), 1, used.communicator, used.stream), "ncclSend");
+    return check(ncclSend(call.from, count, type_of(call.type), 1, used.calls(), used.stream()), "ncclSend");
   }
-  check(ncclRecv(call.to, count, type_of(call.type), 0, used.communicator, used.stream), "ncclRecv");
+  check(ncclRecv(call.to, count, type_of(call.type), 0, used.calls(), used.stream()), "ncclRecv");
 }
 
-void NcclChannel::State::enqueue(const Call& call, const CommunicatorStream& used) {
-  const auto& [communicator, stream] = used;
+void NcclChannel::State::enqueue(const Call& call, const Communicator& used) {
+  ncclComm_t const communicator = used.calls();
+  cudaStream_t const stream = used.stream();
   const auto count = static_cast<size_t>(call.count);
   const ncclDataType_t type = type_of(call.type);
   const auto peer = static_cast<int>(call.peer);
@@ -377,8 +329,8 @@ namespace {
 template <typename State>
 class StartedCall final : public NcclCall {
  public:
-  StartedCall(std::shared_ptr<State> state, const CommunicatorStream& used)
-      : state_(std::move(state)), used_(used), end_(state_->ends->put(used.stream)) {}
+  StartedCall(std::shared_ptr<State> state, Communicator& used)
+      : state_(std::move(state)), used_(used), end_(state_->ends->put(used.stream())) {}
   ~StartedCall() override { state_->ends->give_back(end_); }
   StartedCall(const StartedCall&) = delete;
   StartedCall& operator=(const StartedCall&) = delete;
@@ -386,11 +338,7 @@ class StartedCall final : public NcclCall {
   bool done() override {
     state_->throw_if_aborted();
     if (end_.reached()) return true;
-    const std::unique_lock lock(state_->mutex, std::try_to_lock);
-    if (!lock || state_->aborted) return false;
-    ncclResult_t error = ncclSuccess;
-    state_->check(ncclCommGetAsyncError(used_.communicator, &error), "ncclCommGetAsyncError");
-    state_->check(error, "NCCL");
+    used_.throw_if_failed();
     return false;
   }
 
@@ -401,7 +349,7 @@ class StartedCall final : public NcclCall {
 
  private:
   std::shared_ptr<State> state_;
-  const CommunicatorStream& used_;  // lies in the state
+  Communicator& used_;  // lies in the state
   const EndMark end_;
 };
 
@@ -440,25 +388,19 @@ NcclChannel::~NcclChannel() = default;
 std::shared_ptr<NcclCall> NcclChannel::start(const Call& call) {
   state_->throw_if_aborted();
   check_gpu(cudaSetDevice(state_->gpu), "cudaSetDevice");
-  const CommunicatorStream& used = state_->communicator_for(call);
-  // Without the lock, which abort() takes: these wait for the GPU while its queue of launches is full.
+  Communicator& used = state_->communicator_for(call);
   check_gpu(cudaEventRecord(state_->earlier, default_stream), "cudaEventRecord");
-  check_gpu(cudaStreamWaitEvent(used.stream, state_->earlier, 0), "cudaStreamWaitEvent");
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->throw_if_aborted();
-    if (call.count > 0) state_->enqueue(call, used);
-    state_->wait_until_enqueued(used);
-  }
+  check_gpu(cudaStreamWaitEvent(used.stream(), state_->earlier, 0), "cudaStreamWaitEvent");
+  if (call.count > 0) state_->enqueue(call, used);
   return std::make_shared<StartedCall<State>>(state_, used);
 }
 
 void NcclChannel::wait_for_calls(const std::function<void()>& check) {
   check_gpu(cudaSetDevice(state_->gpu), "cudaSetDevice");
-  const auto wait = [&](const CommunicatorStream& used) {
+  const auto wait = [&](const Communicator& used) {
     while (true) {
       state_->throw_if_aborted();
-      const cudaError_t result = cudaStreamQuery(used.stream);
+      const cudaError_t result = cudaStreamQuery(used.stream());
       if (result == cudaSuccess) return;
       static_cast<void>(cudaGetLastError());  // HIP keeps what is no error as the last one
       if (result != cudaErrorNotReady) check_gpu(result, "cudaStreamQuery");
@@ -470,25 +412,8 @@ void NcclChannel::wait_for_calls(const std::function<void()>& check) {
   for (const DirectionStream& direction : state_->directions) wait(direction.used);
 }
 
-void NcclChannel::close() {
-  const std::lock_guard lock(state_->mutex);
-  state_->close();
-}
+void NcclChannel::close() { state_->close(); }
 
-void NcclChannel::abort() {
-  // A thread that holds the lock and waits for NCCL sees the flag and returns; so does one that closes the channel,
-  // which then aborts itself. One that waits for the GPU returns only after the abort.
-  if (state_->aborted.exchange(true) || state_->closes) return;
-  std::unique_lock lock(state_->mutex, std::defer_lock);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  while (!lock.try_lock() && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  const auto abort_one = [](CommunicatorStream& used) {
-    if (used.communicator != nullptr) ncclCommAbort(std::exchange(used.communicator, nullptr));
-  };
-  abort_one(state_->collectives);
-  for (DirectionStream& direction : state_->directions) abort_one(direction.used);
-}
+void NcclChannel::abort() { state_->abort(); }
 
 }  // namespace terrace::comm

@@ -33,7 +33,8 @@ std::string gpu_bus_address(int gpu);
 // For the start of a process that is one of several ranks, before it has other threads and calls CUDA: sets environment
 // variables where the user has not. NCCL then connects the members of a group when their communicator is made, instead
 // of in their first collective. CUDA loads all kernels when it starts, not each at its first use: that waits for the
-// work of the GPU, and so for calls that wait for other ranks.
+// work of the GPU, and so for calls that wait for other ranks. Removes NCCL_COMM_BLOCKING and
+// NCCL_COMM_SPLIT_SHARE_RESOURCES, with which calls could not be ended.
 void prepare_for_ranks();
 
 // The ids of a group's communicators, by which its members connect: one for collectives and one for each direction. One
@@ -69,8 +70,8 @@ class NcclChannel {
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;
 
-  // Returns when the call is enqueued. It may wait for the other members where NCCL connects them in the call, and for
-  // the GPU where that has many calls to make; abort() ends these waits. Throws CommError.
+  // Returns when the call is enqueued, by the calling thread. It may wait for the other members where NCCL connects
+  // them in the call, and for the GPU where that has many calls to make; abort() ends these waits. Throws CommError.
   std::shared_ptr<NcclCall> start(const Call& call);
   // Waits until all calls are done, and calls `check` meanwhile. Throws CommError where the GPU has failed, and what
   // `check` throws.

@@ -50,6 +50,9 @@ void prepare_for_ranks() {
   // NCCL 2.22 and later connect in the first collective unless this is set; earlier ones and RCCL ignore it.
   static_cast<void>(setenv("NCCL_RUNTIME_CONNECT", "0", 0));
   static_cast<void>(setenv("CUDA_MODULE_LOADING", "EAGER", 0));
+  // They would override what is chosen for each communicator (communicator.h).
+  static_cast<void>(unsetenv("NCCL_COMM_BLOCKING"));
+  static_cast<void>(unsetenv("NCCL_COMM_SPLIT_SHARE_RESOURCES"));
 }
 
 }  // namespace terrace::comm

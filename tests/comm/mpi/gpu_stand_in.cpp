@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -28,9 +28,9 @@ namespace {
 
 struct Streams {
   std::mutex mutex;
-  std::set<cudaStream_t> all;
+  std::map<cudaStream_t, std::shared_ptr<CUstream_st>> all;
 };
-Streams streams;
+Streams& streams = *new Streams;  // for as long as a stream may run
 
 thread_local int device = -1;  // -1: this thread has chosen none
 thread_local cudaError_t last_error = cudaSuccess;
@@ -66,14 +66,13 @@ int bus_of(int number) {
   return number + (first == nullptr ? 0 : std::atoi(first));
 }
 
-// The thread that waits is the only one that makes and ends streams.
 void wait_for_all_streams() {
-  std::set<cudaStream_t> all;
+  std::map<cudaStream_t, std::shared_ptr<CUstream_st>> all;
   {
     const std::lock_guard lock(streams.mutex);
     all = streams.all;
   }
-  for (const cudaStream_t stream : all) stream->wait_until_idle();
+  for (const auto& [handle, stream] : all) stream->wait_until_idle();
 }
 
 namespace terrace::comm {
@@ -157,9 +156,10 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int pri
   const InRuntime in_runtime(runtime);
   expect_chosen_device("cudaStreamCreateWithPriority");
   if (priority != greatest_priority) return cudaErrorInvalidValue;
-  *stream = new CUstream_st;
+  const auto made = std::make_shared<CUstream_st>();
+  *stream = made.get();
   const std::lock_guard lock(streams.mutex);
-  streams.all.insert(*stream);
+  streams.all.emplace(*stream, made);
   return cudaSuccess;
 }
 // Like HIP's, it keeps what is no error as the last one.
@@ -169,13 +169,13 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const InRuntime in_runtime(runtime);
+  std::shared_ptr<CUstream_st> last;
   {
     const std::lock_guard lock(streams.mutex);
-    streams.all.erase(stream);
+    last = std::move(streams.all.extract(stream).mapped());
   }
   stream->add({});
   stream->thread.join();
-  delete stream;
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {

@@ -7,8 +7,11 @@
 // that is no stream.
 void wait_for_all_streams();
 
-// That the process has made so far.
+// That the process has made so far, without those that were split from others.
 int communicators_of_process();
+
+// That NCCL has made so far, as it does for each call of a nonblocking communicator.
+int threads_that_enqueued_calls();
 
 // The memory of the stand-in's GPUs. Two sources define it: host_as_gpu_memory.cpp, where all memory of the host counts
 // as a GPU's, and tests/gpu_emulation/device/stand_in_memory.cpp, where the host cannot touch it.

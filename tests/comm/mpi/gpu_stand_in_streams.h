@@ -40,9 +40,9 @@ struct CUstream_st {
       changed.wait(lock, [this] { return !tasks.empty(); });
       const Task task = std::move(tasks.front());
       tasks.pop();
+      if (!task) return done.notify_all();
       runs = true;
       lock.unlock();
-      if (!task) return;
       std::this_thread::sleep_for(delay());
       task();
       lock.lock();

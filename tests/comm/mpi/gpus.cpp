@@ -121,23 +121,46 @@ TEST(Gpus, MessagesOfDifferentDirectionsDoNotWaitForEachOther) {
   EXPECT_EQ(wrong_messages_of_all_directions<HostBuffer>(*world, 50'000), std::vector<int64_t>());
 }
 
+// NCCL makes a thread for each call of a nonblocking communicator.
+TEST(Gpus, NoCallIsEnqueuedByAThreadOfItsOwn) {
+  const int before = threads_that_enqueued_calls();
+  for (const bool rank_order : {false, true}) {
+    const auto world = world_of_gpus({.rank_order = rank_order});
+    const auto comm = world->connect(everyone(*world), all_directions(world->size()));
+    for (const std::string& wrong : OperationCheck(*comm, Type::fp32, 1000).run()) ADD_FAILURE() << wrong;
+  }
+  EXPECT_EQ(threads_that_enqueued_calls(), before);
+}
+
 TEST(Gpus, AMessageDoesNotWaitForACollectiveOfAnotherGroup) {
   const auto world = world_of_gpus({.timeout_seconds = 20});
   EXPECT_TRUE(passes_message_beside_collective(*world, 100'000));
 }
 
+// Longer than the test may take: mpirun ends the late rank when the others have failed.
+constexpr std::chrono::seconds late = 100s;
+
+// Of each call the stream gets four tasks, of which NCCL's is the second. This many are in the queue behind the call
+// that waits when one of NCCL's is the first that has no place.
+constexpr int queue_before_call_of_nccl = 2 + 4 * 4 + 1;
+
 // Ends the process: MPI cannot be finalized any more. In its first all_to_all a member also waits for the others'
-// connections, and with a full queue in the start of a later call.
+// connections, and with a full queue in the start of a later call. While all wait, a message may be expected too.
 [[noreturn]] void wait_for_a_rank_that_never_comes(const std::string& mode) {
-  if (mode == "late_with_full_queue") setenv("STAND_IN_QUEUE", "20", 1);
+  if (mode == "late_with_full_queue") setenv("STAND_IN_QUEUE", std::to_string(queue_before_call_of_nccl).c_str(), 1);
   const auto world = world_of_gpus({.timeout_seconds = 1.0});
-  const auto comm = world->connect(everyone(*world));
-  std::vector<float> data(100), others(100 * world->size()), own(100 * world->size());
-  comm->all_reduce(data.data(), 100, Type::fp32, {"first"}).wait();
-  if (world->rank() == 1) std::this_thread::sleep_for(5s);
+  std::vector<float> data(100), message(100), others(100 * world->size()), own(100 * world->size());
+  if (world->rank() == 1 && mode == "late_in_split") setenv("STAND_IN_LATE", "split", 1);
+  if (world->rank() == 1 && mode == "late_in_first_message") setenv("STAND_IN_LATE", "first message", 1);
   try {
+    const auto comm = world->connect(everyone(*world), all_directions(world->size()));
+    comm->all_reduce(data.data(), 100, Type::fp32, {"first"}).wait();
+    if (world->rank() == 1) std::this_thread::sleep_for(late);
     if (mode == "late_in_first_call") comm->all_to_all(own.data(), others.data(), 100, Type::fp32, {"exchange"}).wait();
     std::vector<Work> works;
+    if (mode == "late_with_message" && world->rank() != 1) {
+      works.push_back(comm->receive(message.data(), 100, Type::fp32, 1, {"expect"}));
+    }
     for (int i = 0; i < (mode == "late_with_full_queue" ? 100 : 1); ++i) {
       works.push_back(comm->all_reduce(data.data(), 100, Type::fp32, {"reduce gradients", 7, "backward"}));
     }

@@ -1,17 +1,22 @@
 // Replaces the NCCL functions that the backend calls, over the stand-in's streams: members of a communicator share
 // memory by its id. As in NCCL, a message moves only when its receive runs too, two members are connected in their
 // first message and all in their first collective (unless NCCL_RUNTIME_CONNECT is 0), and a communicator takes no call
-// before it has connected.
+// before it has connected. A call of a blocking communicator waits for its connections; one of a nonblocking
+// communicator takes a thread, which is only counted here. A communicator that is given up is freed, which no thread
+// may use then, and waits for the GPU.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -29,7 +34,7 @@ namespace {
 
 constexpr int most_members = 4;
 
-std::atomic<int> made_communicators = 0;
+std::atomic<int> made_communicators = 0, threads_of_calls = 0;
 
 // Two members at one place are on one GPU for NCCL, which knows the machine as the host that NCCL_HOSTID names.
 int place_of(int number) {
@@ -91,6 +96,7 @@ terrace::comm::Type type_of(ncclDataType_t type) {
 struct Group {
   int depth = 0;
   cudaStream_t stream = nullptr;
+  ncclComm_t communicator = nullptr;
   std::vector<std::vector<Task>> lists = {};                  // those of one list run one after another
   std::map<std::tuple<int, int, bool>, size_t> of_link = {};  // by sender, receiver and whether it is the sender's
 };
@@ -100,13 +106,19 @@ thread_local Group open_group;
 
 struct ncclComm {
   Shared* shared;
+  std::string name;
   int size, member, most_multiprocessors;
-  std::atomic<bool> aborted = false;
+  bool blocking, shares_with_children;
+  std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
+  std::atomic<int> threads_in_calls = 0;
+  int children = 0;
+  ncclComm* splits = nullptr;  // a child that not all members have come to
+  ncclComm** child = nullptr;  // where the caller expects it
   bool used_in_collectives = false;
   std::vector<std::pair<int, int>> links = {};  // sender and receiver of the messages that this member has begun
 
   bool connected() const {
-    if (shared->arrived < size) return false;
+    if (shared->arrived < size || (splits != nullptr && !splits->connected())) return false;
     const char* const at_first_use = std::getenv("NCCL_RUNTIME_CONNECT");
     const bool early = at_first_use != nullptr && std::string(at_first_use) == "0";
     if (used_in_collectives && !early && shared->arrived_in_collectives < size) return false;
@@ -125,7 +137,7 @@ struct ncclComm {
   }
   bool wait(const std::function<bool()>& come) const {
     while (!come()) {
-      if (aborted) return false;
+      if (*aborted) return false;
       std::this_thread::yield();
     }
     return true;
@@ -161,7 +173,7 @@ struct ncclComm {
   // Adds in descending order of members, so that the order differs from that of the ranks.
   void sum(const void* own, void* to, int64_t first, int64_t count, int64_t all, ncclDataType_t type) const {
     auto terms = gather(own, all * ::size_of(type));
-    if (aborted) return;
+    if (*aborted) return;
     std::vector<const void*> from;
     for (auto& term : terms) from.insert(from.begin(), term.data() + first * ::size_of(type));
     void* const result[] = {gpu_memory::reachable(to)};
@@ -171,21 +183,70 @@ struct ncclComm {
 
 namespace {
 
-// `list` of the open group, or a list of its own.
-ncclResult_t begin(ncclComm_t comm, cudaStream_t stream, Task task, std::optional<size_t> list = {}) {
-  if (open_group.depth == 0) {
-    stream->add(std::move(task));
-  } else {
-    open_group.stream = stream;
-    const size_t number = list.value_or(open_group.lists.size());
-    if (number == open_group.lists.size()) open_group.lists.emplace_back();
-    open_group.lists[number].push_back(std::move(task));
-  }
+// While a thread makes a call of the communicator.
+class InCall {
+ public:
+  explicit InCall(ncclComm_t comm) : comm_(comm) { ++comm_->threads_in_calls; }
+  ~InCall() { --comm_->threads_in_calls; }
+  InCall(const InCall&) = delete;
+  InCall& operator=(const InCall&) = delete;
+
+ private:
+  ncclComm_t comm_;
+};
+
+void expect_no_thread_in_calls(ncclComm_t comm) {
+  if (comm->threads_in_calls == 0) return;
+  std::fprintf(stderr, "a communicator is freed while a thread makes a call of it\n");
+  std::abort();
+}
+
+ncclResult_t enqueue(ncclComm_t comm, cudaStream_t stream, Task task) {
+  const InCall in_call(comm);
+  if (comm->blocking && !comm->wait([comm] { return comm->connected(); })) return ncclInternalError;
+  if (!comm->blocking) ++threads_of_calls;
+  stream->add(std::move(task));
   return comm->connected() ? ncclSuccess : ncclInProgress;
 }
 
-// Where calls are grouped, the communicator is checked before the group.
-bool is_usable(ncclComm_t comm) { return open_group.depth > 0 || comm->connected(); }
+// `list` of the open group, or a list of its own.
+ncclResult_t begin(ncclComm_t comm, cudaStream_t stream, Task task, std::optional<size_t> list = {}) {
+  if (open_group.depth == 0) return enqueue(comm, stream, std::move(task));
+  open_group.stream = stream;
+  open_group.communicator = comm;
+  const size_t number = list.value_or(open_group.lists.size());
+  if (number == open_group.lists.size()) open_group.lists.emplace_back();
+  open_group.lists[number].push_back(std::move(task));
+  return ncclSuccess;
+}
+
+// Late, as STAND_IN_LATE names a place.
+void be_late(const std::string& at) {
+  const char* const late = std::getenv("STAND_IN_LATE");
+  if (late != nullptr && late == at) std::this_thread::sleep_for(std::chrono::seconds(100));
+}
+
+// Memory that the members share by the name; the last one to come removes the name.
+ncclComm_t make_communicator(const std::string& name, int size, int member, const ncclConfig_t& config) {
+  const int file = shm_open(name.c_str(), O_CREAT | O_RDWR, 0600);
+  if (file < 0 || ftruncate(file, sizeof(Shared)) != 0) return nullptr;
+  void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* const shared = static_cast<Shared*>(memory);
+  shared->places[member] = place_of(chosen_device());
+  if (++shared->arrived == size) shm_unlink(name.c_str());
+  return new ncclComm{.shared = shared,
+                      .name = name,
+                      .size = size,
+                      .member = member,
+                      .most_multiprocessors = config.maxCTAs,
+                      .blocking = config.blocking != 0,
+                      .shares_with_children = config.splitShare == 1};
+}
+
+// Where calls are grouped, the communicator is checked before the group. A blocking one waits in the call.
+bool is_usable(ncclComm_t comm) { return open_group.depth > 0 || comm->blocking || comm->connected(); }
 
 ncclResult_t begin_collective(ncclComm_t comm, cudaStream_t stream, Task task) {
   if (!is_usable(comm)) return ncclInvalidUsage;
@@ -197,6 +258,7 @@ ncclResult_t begin_collective(ncclComm_t comm, cudaStream_t stream, Task task) {
 // Messages between the same two members keep their order.
 ncclResult_t begin_message(ncclComm_t comm, int from, int to, bool sends, cudaStream_t stream, Task task) {
   if (!is_usable(comm)) return ncclInvalidUsage;
+  be_late("first message");
   comm->link(from, to);
   if (open_group.depth == 0) return begin(comm, stream, std::move(task));
   const auto [list, is_new] = open_group.of_link.try_emplace({from, to, sends}, open_group.lists.size());
@@ -206,6 +268,7 @@ ncclResult_t begin_message(ncclComm_t comm, int from, int to, bool sends, cudaSt
 }  // namespace
 
 int communicators_of_process() { return made_communicators; }
+int threads_that_enqueued_calls() { return threads_of_calls; }
 
 extern "C" {
 
@@ -219,38 +282,51 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int member, ncclConfig_t* config) {
+  // A rank could not look after others while it waits in a blocking one.
   if (config->blocking != 0 || size > most_members) return ncclInvalidUsage;
-  const int file = shm_open(id.internal, O_CREAT | O_RDWR, 0600);
-  if (file < 0 || ftruncate(file, sizeof(Shared)) != 0) return ncclSystemError;
-  void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  if (memory == MAP_FAILED) return ncclSystemError;
-  auto* const shared = static_cast<Shared*>(memory);
-  shared->places[member] = place_of(chosen_device());
   ++made_communicators;
-  if (++shared->arrived == size) shm_unlink(id.internal);
-  *comm = new ncclComm{shared, size, member, config->maxCTAs};
+  *comm = make_communicator(id.internal, size, member, *config);
+  return *comm == nullptr ? ncclSystemError : ncclInProgress;
+}
+// The child is there when all members have come to it, and its parent has no state before.
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* config) {
+  if (!comm->connected() || color != 0 || key != comm->member) return ncclInvalidUsage;
+  be_late("split");
+  const std::string name = comm->name + "_" + std::to_string(++comm->children);
+  *child = nullptr;
+  comm->child = child;
+  comm->splits = make_communicator(name, comm->size, comm->member, *config);
+  if (comm->splits == nullptr) return ncclSystemError;
+  if (comm->shares_with_children) comm->splits->aborted = comm->aborted;
   return ncclInProgress;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   *state = !comm->connected() ? ncclInProgress : comm->shares_a_gpu() ? ncclInvalidUsage : ncclSuccess;
+  if (*state == ncclSuccess && comm->splits != nullptr) *comm->child = std::exchange(comm->splits, nullptr);
   return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  expect_no_thread_in_calls(comm);
+  cudaFree(nullptr);
   munmap(comm->shared, sizeof(Shared));
   delete comm;
   return ncclSuccess;
 }
 // Running tasks may still read it.
-ncclResult_t ncclCommAbort(ncclComm_t comm) { return comm->aborted = true, ncclSuccess; }
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  expect_no_thread_in_calls(comm);
+  *comm->aborted = true;
+  cudaFree(nullptr);
+  return ncclSuccess;
+}
 
 ncclResult_t ncclGroupStart() { return ++open_group.depth, ncclSuccess; }
 // All lists at once.
 ncclResult_t ncclGroupEnd() {
   if (--open_group.depth > 0 || open_group.lists.empty()) return ncclSuccess;
   open_group.of_link.clear();
-  open_group.stream->add([lists = std::exchange(open_group.lists, {})] {
+  return enqueue(open_group.communicator, open_group.stream, [lists = std::exchange(open_group.lists, {})] {
     std::vector<std::thread> threads;
     for (const std::vector<Task>& tasks : lists) {
       threads.emplace_back([&tasks] {
@@ -259,7 +335,6 @@ ncclResult_t ncclGroupEnd() {
     }
     for (std::thread& thread : threads) thread.join();
   });
-  return ncclSuccess;
 }
 ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
@@ -288,7 +363,7 @@ ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataTyp
     const int64_t bytes = static_cast<int64_t>(count) * size_of(type);
     const auto all = comm->gather(from, bytes);
     auto* const blocks = static_cast<char*>(gpu_memory::reachable(to));
-    for (size_t i = 0; i < all.size() && !comm->aborted; ++i) {
+    for (size_t i = 0; i < all.size() && !*comm->aborted; ++i) {
       std::memcpy(blocks + static_cast<int64_t>(i) * bytes, all[i].data(), static_cast<size_t>(bytes));
     }
   });

@@ -125,17 +125,26 @@ TEST(RealGpus, SecondsOfStartingACall) {
   }
 }
 
-// Ends the process: MPI cannot be finalized any more.
-[[noreturn]] void wait_for_a_rank_that_never_comes() {
+// Ends the process: MPI cannot be finalized any more. With a full queue the rank waits for the GPU in the start of a
+// call, perhaps within NCCL. While all wait, a message may be expected too.
+[[noreturn]] void wait_for_a_rank_that_never_comes(const std::string& mode) {
   const auto world = world_of_gpus({.timeout_seconds = 3.0});
-  const auto comm = world->connect(everyone(*world));
-  GpuBuffer data = buffer_of<GpuBuffer>(std::vector<float>(100, 1.0F));
+  const auto comm = world->connect(everyone(*world), all_directions(world->size()));
+  GpuBuffer data = buffer_of<GpuBuffer>(std::vector<float>(100, 1.0F)),
+            message = buffer_of<GpuBuffer>(std::vector<float>(100));
   comm->all_reduce(data.data(), 100, Type::fp32, {"first"}).wait();
   static_cast<void>(data.bytes());
   if (world->rank() == 1) std::this_thread::sleep_for(10s);
   const auto began = Clock::now();
   try {
-    comm->all_reduce(data.data(), 100, Type::fp32, {"reduce gradients", 7, "backward"}).wait();
+    std::vector<Work> works;
+    for (int i = 0; i < (mode == "late_with_full_queue" ? 5000 : 1); ++i) {
+      works.push_back(comm->all_reduce(data.data(), 100, Type::fp32, {"reduce gradients", 7, "backward"}));
+    }
+    if (mode == "late_with_message" && world->rank() != 1) {
+      works.push_back(comm->receive(message.data(), 100, Type::fp32, 1, {"expect"}));
+    }
+    works.front().wait();
     static_cast<void>(data.bytes());
     comm->all_reduce(data.data(), 100, Type::fp32, {"after"}).wait();
     fmt::print(stderr, "rank {}: no error\n", world->rank());
@@ -153,7 +162,8 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   terrace::comm::prepare_for_ranks();
   terrace::comm::library = terrace::comm::start_mpi();
-  if (argc > 1 && std::string(argv[1]) == "late") terrace::comm::wait_for_a_rank_that_never_comes();
+  const std::string mode = argc > 1 ? argv[1] : "";
+  if (mode.starts_with("late")) terrace::comm::wait_for_a_rank_that_never_comes(mode);
   const int failed = RUN_ALL_TESTS();
   terrace::comm::library.reset();
   return failed;
