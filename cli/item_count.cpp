@@ -5,7 +5,7 @@
 #include <map>
 
 #include "terrace/base/error.h"
-#include "terrace/search/value.h"
+#include "terrace/search/study/value.h"
 
 namespace terrace::cli {
 

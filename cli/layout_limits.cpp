@@ -15,8 +15,8 @@
 #include "terrace/config/domain.h"
 #include "terrace/config/family.h"
 #include "terrace/schedule/rank_share.h"
-#include "terrace/search/expression.h"
-#include "terrace/search/value.h"
+#include "terrace/search/study/expression.h"
+#include "terrace/search/study/value.h"
 
 namespace terrace::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "terrace/base/file.h"
-#include "terrace/data/text/text_encoder.h"
-#include "terrace/data/text/tokenizer.h"
+#include "terrace/data/text/tokenizer/text_encoder.h"
+#include "terrace/data/text/tokenizer/tokenizer.h"
 
 int main(int count, char** arguments) {
   if (count != 3) {

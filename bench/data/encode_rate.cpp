@@ -7,7 +7,7 @@
 #include <string>
 
 #include "terrace/base/file.h"
-#include "terrace/data/text/sentencepiece_encoder.h"
+#include "terrace/data/text/tokenizer/sentencepiece_encoder.h"
 
 namespace {
 

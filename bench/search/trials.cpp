@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "terrace/search/optimizer.h"
+#include "terrace/search/proposals/optimizer.h"
 #include "terrace/search/results.h"
-#include "terrace/search/study.h"
+#include "terrace/search/study/study.h"
 
 namespace {
 

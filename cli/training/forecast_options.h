@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "cli/training/launched_ranks.h"
-#include "terrace/data/fields/forecast_file.h"
-#include "terrace/data/fields/forecast_times.h"
+#include "terrace/data/fields/scores/forecast_file.h"
+#include "terrace/data/fields/scores/forecast_times.h"
 #include "terrace/train/forecast_checkpoint.h"
 
 namespace terrace::cli {

@@ -7,7 +7,7 @@
 
 #include "cli/training/prompts.h"
 #include "terrace/base/json.h"
-#include "terrace/data/text/tokenizer.h"
+#include "terrace/data/text/tokenizer/tokenizer.h"
 #include "terrace/generate/generate.h"
 
 namespace terrace::cli {

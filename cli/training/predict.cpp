@@ -18,7 +18,7 @@
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
 #include "terrace/comm/launcher.h"
-#include "terrace/data/fields/forecast_times.h"
+#include "terrace/data/fields/scores/forecast_times.h"
 #include "terrace/train/checkpoint_ranks.h"
 
 namespace terrace::cli {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/data/fields/forecast_times.h"
+#include "terrace/data/fields/scores/forecast_times.h"
 #include "terrace/train/checkpoint_ranks.h"
 
 namespace terrace::cli {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/data/text/tokenizer.h"
+#include "terrace/data/text/tokenizer/tokenizer.h"
 #include "terrace/models/text_of_family.h"
 
 namespace terrace::cli {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/data/fields/scores.h"
+#include "terrace/data/fields/scores/scores.h"
 
 namespace terrace::ensemble {
 namespace {

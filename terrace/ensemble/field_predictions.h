@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "terrace/base/json.h"
-#include "terrace/data/fields/forecast_file.h"
+#include "terrace/data/fields/scores/forecast_file.h"
 #include "terrace/ensemble/streamed_calibration.h"
 #include "terrace/ensemble/uncertainty.h"
 

@@ -15,7 +15,7 @@
 #include "terrace/config/domain.h"
 #include "terrace/models/planned_families.h"
 #include "terrace/search/results_table.h"
-#include "terrace/search/value.h"
+#include "terrace/search/study/value.h"
 
 namespace terrace::ensemble {
 namespace {

@@ -10,7 +10,7 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/hf_folder.h"
 #include "terrace/config/names.h"
-#include "terrace/data/text/tokenizer.h"
+#include "terrace/data/text/tokenizer/tokenizer.h"
 #include "terrace/exchange/hf.h"
 #include "terrace/exchange/hf_tokenizer.h"
 #include "terrace/exchange/weights.h"

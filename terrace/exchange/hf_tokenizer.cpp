@@ -3,7 +3,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
-#include "terrace/data/text/byte_pair_model.h"
+#include "terrace/data/text/tokenizer/byte_pair_model.h"
 
 namespace terrace::exchange {
 namespace {

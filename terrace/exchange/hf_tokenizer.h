@@ -6,7 +6,7 @@
 #include <string>
 
 #include "terrace/checkpoint/hf_folder.h"
-#include "terrace/data/text/tokenizer.h"
+#include "terrace/data/text/tokenizer/tokenizer.h"
 
 namespace terrace::exchange {
 

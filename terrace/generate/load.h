@@ -10,7 +10,7 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/comm/comm.h"
 #include "terrace/config/config.h"
-#include "terrace/data/text/tokenizer.h"
+#include "terrace/data/text/tokenizer/tokenizer.h"
 #include "terrace/models/model.h"
 #include "terrace/parallel/tensor.h"
 

@@ -4,8 +4,8 @@
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
 #include "terrace/base/shell_word.h"
-#include "terrace/search/placeholders.h"
 #include "terrace/search/run_folder.h"
+#include "terrace/search/study/placeholders.h"
 
 namespace terrace::search {
 Commands::Commands(const Study& study, std::filesystem::path folder) : study_(study), folder_(std::move(folder)) {}

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "terrace/config/config.h"
-#include "terrace/search/study.h"
+#include "terrace/search/study/study.h"
 
 namespace terrace::search {
 

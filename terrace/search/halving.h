@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "terrace/search/optimizer.h"
-#include "terrace/search/study.h"
+#include "terrace/search/proposals/optimizer.h"
+#include "terrace/search/study/study.h"
 
 namespace terrace::search {
 

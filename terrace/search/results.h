@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "terrace/search/evaluate.h"
-#include "terrace/search/optimizer.h"
+#include "terrace/search/proposals/optimizer.h"
 #include "terrace/search/shared_file.h"
-#include "terrace/search/study.h"
+#include "terrace/search/study/study.h"
 
 namespace terrace::search {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "terrace/search/results.h"
-#include "terrace/search/study.h"
+#include "terrace/search/study/study.h"
 
 namespace terrace::search {
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <set>
 
-#include "terrace/search/pareto.h"
+#include "terrace/search/proposals/pareto.h"
 #include "terrace/search/search.h"
 
 namespace terrace::search {

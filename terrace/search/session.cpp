@@ -6,7 +6,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/temporary_name.h"
-#include "terrace/search/study_record.h"
+#include "terrace/search/study/study_record.h"
 
 namespace terrace::search {
 namespace {

@@ -12,7 +12,7 @@
 #include "terrace/base/json.h"
 #include "terrace/search/evaluate.h"
 #include "terrace/search/shared_file.h"
-#include "terrace/search/study.h"
+#include "terrace/search/study/study.h"
 
 namespace terrace::search {
 

@@ -3,7 +3,7 @@
 
 #include "terrace/plan/prediction.h"
 #include "terrace/plan/same_loss.h"
-#include "terrace/search/placeholders.h"
+#include "terrace/search/study/placeholders.h"
 
 namespace terrace::search {
 

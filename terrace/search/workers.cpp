@@ -10,7 +10,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/base/temporary_name.h"
-#include "terrace/search/study_record.h"
+#include "terrace/search/study/study_record.h"
 
 namespace terrace::search {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "terrace/config/config.h"
 #include "terrace/data/fields/fields_source.h"
-#include "terrace/data/fields/forecast_times.h"
+#include "terrace/data/fields/scores/forecast_times.h"
 #include "terrace/train/checkpoint_ranks.h"
 
 namespace terrace::train {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/data/fields/coastlines.h"
+#include "terrace/data/fields/scores/coastlines.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {

@@ -6,11 +6,11 @@
 
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
-#include "terrace/data/fields/forecast_file.h"
-#include "terrace/data/fields/forecast_scorer.h"
-#include "terrace/data/fields/score_file.h"
-#include "terrace/data/fields/score_report.h"
-#include "terrace/data/fields/scores.h"
+#include "terrace/data/fields/scores/forecast_file.h"
+#include "terrace/data/fields/scores/forecast_scorer.h"
+#include "terrace/data/fields/scores/score_file.h"
+#include "terrace/data/fields/scores/score_report.h"
+#include "terrace/data/fields/scores/scores.h"
 #include "tests/data/fields_files.h"
 
 namespace terrace::data {

@@ -15,7 +15,7 @@
 
 #include "terrace/data/text/inspect.h"
 #include "terrace/data/text/token_corpus.h"
-#include "terrace/data/text/tokenizer.h"
+#include "terrace/data/text/tokenizer/tokenizer.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {

@@ -14,7 +14,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/data/text/corpus_writer.h"
-#include "terrace/data/text/tokenizer_training.h"
+#include "terrace/data/text/tokenizer/tokenizer_training.h"
 #include "tests/paths.h"
 #include "tests/scratch_folder.h"
 

@@ -1,5 +1,5 @@
 // Character lengths against the standard's table, and cuts that split no character.
-#include "terrace/data/text/utf8.h"
+#include "terrace/data/text/tokenizer/utf8.h"
 
 #include <gtest/gtest.h>
 

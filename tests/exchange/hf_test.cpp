@@ -11,7 +11,7 @@
 #include "terrace/base/file.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/hf_folder.h"
-#include "terrace/data/text/tokenizer.h"
+#include "terrace/data/text/tokenizer/tokenizer.h"
 #include "terrace/models/families.h"
 #include "terrace/models/gpt/hf_layout.h"
 #include "tests/models/gpt_options.h"

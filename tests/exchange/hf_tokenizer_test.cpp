@@ -7,9 +7,9 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
-#include "terrace/data/text/byte_alphabet.h"
-#include "terrace/data/text/byte_pair_model.h"
-#include "terrace/data/text/tokenizer_training.h"
+#include "terrace/data/text/tokenizer/byte_alphabet.h"
+#include "terrace/data/text/tokenizer/byte_pair_model.h"
+#include "terrace/data/text/tokenizer/tokenizer_training.h"
 #include "tests/pytorch/reference.h"
 #include "tests/scratch_folder.h"
 

@@ -10,7 +10,7 @@
 #include "terrace/base/file.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/comm/threads/threads.h"
-#include "terrace/data/text/tokenizer_training.h"
+#include "terrace/data/text/tokenizer/tokenizer_training.h"
 #include "terrace/generate/generate.h"
 #include "terrace/models/families.h"
 #include "tests/generate/tiny_models.h"

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "terrace/base/error.h"
-#include "terrace/search/optimizer.h"
-#include "terrace/search/predicted_proposals.h"
-#include "terrace/search/space.h"
+#include "terrace/search/proposals/optimizer.h"
+#include "terrace/search/proposals/predicted_proposals.h"
+#include "terrace/search/study/space.h"
 
 namespace terrace::search {
 namespace {

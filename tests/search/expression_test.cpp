@@ -1,5 +1,5 @@
 // Evaluates expressions, and refuses texts that are none.
-#include "terrace/search/expression.h"
+#include "terrace/search/study/expression.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Learns from trials of which some fail.
-#include "terrace/search/forest_surrogate.h"
+#include "terrace/search/proposals/forest_surrogate.h"
 
 #include <gtest/gtest.h>
 

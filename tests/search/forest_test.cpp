@@ -1,5 +1,5 @@
 // Fits forests to functions with known values.
-#include "terrace/search/forest.h"
+#include "terrace/search/proposals/forest.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Predicts values from points whose covariances can be worked out by hand.
-#include "terrace/search/gaussian_process.h"
+#include "terrace/search/proposals/gaussian_process.h"
 
 #include <gtest/gtest.h>
 

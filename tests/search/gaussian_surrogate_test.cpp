@@ -1,5 +1,5 @@
 // Learns from trials of which some fail.
-#include "terrace/search/gaussian_surrogate.h"
+#include "terrace/search/proposals/gaussian_surrogate.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Counts and enumerates points of small spaces with conditions, against all combinations of their values.
-#include "terrace/search/grid.h"
+#include "terrace/search/proposals/grid.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // A space with one parameter, on which what a surrogate learns can be worked out by hand.
 #pragma once
 
-#include "terrace/search/space.h"
+#include "terrace/search/study/space.h"
 
 namespace terrace::search {
 

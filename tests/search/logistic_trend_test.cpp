@@ -1,5 +1,5 @@
 // Trends whose effects are known.
-#include "terrace/search/logistic_trend.h"
+#include "terrace/search/proposals/logistic_trend.h"
 
 #include <gtest/gtest.h>
 

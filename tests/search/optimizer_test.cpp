@@ -1,5 +1,5 @@
 // Searches small spaces whose best point is known.
-#include "terrace/search/optimizer.h"
+#include "terrace/search/proposals/optimizer.h"
 
 #include <gtest/gtest.h>
 

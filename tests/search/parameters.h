@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/search/parameter.h"
+#include "terrace/search/study/parameter.h"
 
 namespace terrace::search {
 

@@ -1,5 +1,5 @@
 // The Pareto front has exactly what is not beaten.
-#include "terrace/search/pareto.h"
+#include "terrace/search/proposals/pareto.h"
 
 #include <gtest/gtest.h>
 

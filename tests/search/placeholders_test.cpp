@@ -1,5 +1,5 @@
 // Names in braces are found and filled; the shell's own braces are left alone.
-#include "terrace/search/placeholders.h"
+#include "terrace/search/study/placeholders.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Proposals by predictions: the best first, corrected by what trials gave, and never what cannot run.
-#include "terrace/search/predicted_proposals.h"
+#include "terrace/search/proposals/predicted_proposals.h"
 
 #include <gtest/gtest.h>
 

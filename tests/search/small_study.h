@@ -5,7 +5,7 @@
 #include <string>
 
 #include "terrace/base/file.h"
-#include "terrace/search/study.h"
+#include "terrace/search/study/study.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace::search {

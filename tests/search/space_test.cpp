@@ -1,5 +1,5 @@
 // Draws, enumerates and scales points of small spaces.
-#include "terrace/search/space.h"
+#include "terrace/search/study/space.h"
 
 #include <gtest/gtest.h>
 

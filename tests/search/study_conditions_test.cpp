@@ -1,5 +1,5 @@
 // Reads the keys `when` of a study, and refuses conditions that can never hold or say nothing.
-#include "terrace/search/study_conditions.h"
+#include "terrace/search/study/study_conditions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Reads studies, and refuses those with mistakes.
-#include "terrace/search/study.h"
+#include "terrace/search/study/study.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // Refuses fields in builds without libnetcdf.
 #include "terrace/base/error.h"
-#include "terrace/data/fields/coastlines.h"
 #include "terrace/data/fields/field_file.h"
 #include "terrace/data/fields/fields_store.h"
-#include "terrace/data/fields/forecast_file.h"
+#include "terrace/data/fields/scores/coastlines.h"
+#include "terrace/data/fields/scores/forecast_file.h"
 
 namespace terrace::data {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "terrace/data/text/text_blocks.h"
-#include "terrace/data/text/text_encoder.h"
-#include "terrace/data/text/tokenizer.h"
+#include "terrace/data/text/tokenizer/text_encoder.h"
+#include "terrace/data/text/tokenizer/tokenizer.h"
 
 namespace terrace::data {
 

@@ -13,7 +13,7 @@
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
 #include "terrace/data/text/token_corpus.h"
-#include "terrace/data/text/tokenizer.h"
+#include "terrace/data/text/tokenizer/tokenizer.h"
 
 namespace terrace::data {
 namespace {

@@ -10,7 +10,7 @@
 #include "terrace/base/file.h"
 #include "terrace/base/units.h"
 #include "terrace/data/text/token_corpus.h"
-#include "terrace/data/text/tokenizer.h"
+#include "terrace/data/text/tokenizer/tokenizer.h"
 
 namespace terrace::data {
 namespace {

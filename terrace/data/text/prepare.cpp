@@ -26,8 +26,8 @@
 #include "terrace/data/text/check_inputs.h"
 #include "terrace/data/text/corpus_writer.h"
 #include "terrace/data/text/token_corpus.h"
-#include "terrace/data/text/tokenizer.h"
-#include "terrace/data/text/tokenizer_training.h"
+#include "terrace/data/text/tokenizer/tokenizer.h"
+#include "terrace/data/text/tokenizer/tokenizer_training.h"
 #include "terrace/data/text/unigram_store.h"
 
 namespace terrace::data {

@@ -8,7 +8,7 @@
 #include "terrace/base/shell_word.h"
 #include "terrace/data/json_array.h"
 #include "terrace/data/text/json_lines.h"
-#include "terrace/data/text/utf8.h"
+#include "terrace/data/text/tokenizer/utf8.h"
 
 namespace terrace::data {
 namespace {

@@ -16,7 +16,7 @@
 #include "terrace/base/units.h"
 #include "terrace/data/text/corpus_record.h"
 #include "terrace/data/text/token_corpus.h"
-#include "terrace/data/text/tokenizer.h"
+#include "terrace/data/text/tokenizer/tokenizer.h"
 
 namespace terrace::data {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
-#include "terrace/search/pareto.h"
+#include "terrace/search/proposals/pareto.h"
 
 namespace terrace::search {
 namespace {

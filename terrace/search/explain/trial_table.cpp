@@ -12,7 +12,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/search/results_table.h"
-#include "terrace/search/value.h"
+#include "terrace/search/study/value.h"
 
 namespace terrace::search {
 namespace {

@@ -1,6 +1,6 @@
 // Reads the segments of binned shorelines (Wessel and Smith, "A global, self-consistent, hierarchical, high-resolution
 // shoreline database", 1996).
-#include "terrace/data/fields/coastlines.h"
+#include "terrace/data/fields/scores/coastlines.h"
 
 #include <array>
 #include <cmath>

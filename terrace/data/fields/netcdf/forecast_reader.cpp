@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/data/fields/forecast_file.h"
 #include "terrace/data/fields/netcdf/axes.h"
 #include "terrace/data/fields/netcdf/netcdf_file.h"
 #include "terrace/data/fields/netcdf/packing.h"
 #include "terrace/data/fields/physical_units.h"
 #include "terrace/data/fields/scanned_fields.h"
+#include "terrace/data/fields/scores/forecast_file.h"
 
 namespace terrace::data {
 namespace {

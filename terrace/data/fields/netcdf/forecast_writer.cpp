@@ -17,8 +17,8 @@
 #include "terrace/base/temporary_name.h"
 #include "terrace/base/units.h"
 #include "terrace/data/fields/fields_store.h"
-#include "terrace/data/fields/forecast_file.h"
 #include "terrace/data/fields/netcdf/contiguous_array.h"
+#include "terrace/data/fields/scores/forecast_file.h"
 
 namespace terrace::data {
 namespace {

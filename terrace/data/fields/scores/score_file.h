@@ -1,0 +1,36 @@
+// Scores the forecasts of a file, of this or another program.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "terrace/data/fields/fields_dataset.h"
+#include "terrace/data/fields/scores/forecast_file.h"
+
+namespace terrace::data {
+
+// Where the forecasts of a file lie in a dataset.
+struct MatchedForecasts {
+  std::vector<int64_t> starts = {};          // for each start of the file its number in the dataset; -1: it has none
+  std::vector<int64_t> leads = {};           // steps of the data, ascending
+  std::vector<size_t> lead_places = {};      // of these leads in the file
+  std::vector<std::string> variables = {};   // of the file and the dataset
+  std::vector<size_t> variable_places = {};  // in the file
+};
+
+// What a user wants of a file; none: everything.
+struct WantedForecasts {
+  std::vector<std::string> variables = {};
+  std::vector<std::string> leads = {};  // "72h"
+};
+
+// Throws UserError with every problem: another grid, calendar or units, variables that the dataset or the file lacks,
+// leads that are no multiple of the step of the data or that the file lacks. Leads of 0 are left out.
+MatchedForecasts match_forecasts(const ForecastContents& contents, const FieldsDataset& data,
+                                 const WantedForecasts& wanted);
+
+}  // namespace terrace::data

@@ -1,0 +1,49 @@
+// The page of scores: figures by variable and lead, and maps of one start.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "terrace/base/json.h"
+#include "terrace/data/fields/scores/forecast_scorer.h"
+#include "terrace/data/fields/scores/score_report.h"
+
+namespace terrace::data {
+
+// Maps of what happened, of the forecast and of its error. A map keeps a byte a place: 0 where there is no value, else
+// 1 to 255 from the least to the largest number of its scale. Grids of more than 720 longitudes are averaged over
+// squares of places.
+class ScoreMaps {
+ public:
+  // Of the forecasts that begin at the time with this number.
+  ScoreMaps(const FieldsDataset& data, ScoreRequest request, int64_t start);
+
+  int64_t start() const { return start_; }
+  void add(size_t lead, size_t variable, std::span<const float> forecast);
+  // {"start", "rows", "columns", "south", "north", "west", "east", "list": [{"variable", "units", "lead", "time",
+  // "least", "most", "limit", "truth", "forecast", "error"}]}: truth and forecast are on the scale from least to most,
+  // the error from -limit to limit; maps are in base64, from south to north.
+  Json json() const;
+
+ private:
+  std::vector<float> averaged(std::span<const float> field) const;
+
+  const FieldsDataset& data_;
+  ScoreRequest request_;
+  int64_t start_;
+  int64_t block_;  // places on a side of the square that is averaged
+  int64_t rows_, columns_;
+  std::vector<Json> list_;
+};
+
+// The number of the time that --map-start names, or without it the first of the starts whose forecasts are scored, at
+// all leads where there is one. Throws UserError where the forecasts do not begin at that time.
+int64_t map_start(const std::string& text, const ForecastScorer& scorer, const FieldsDataset& data,
+                  const std::vector<int64_t>& starts);
+
+// The whole page.
+std::string score_page(const ScoreReport& report, const Json& maps);
+
+}  // namespace terrace::data

@@ -1,0 +1,42 @@
+// The scores of forecasts as JSON, CSV and a table.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "terrace/base/json.h"
+#include "terrace/data/fields/scores/forecast_scorer.h"
+
+namespace terrace::data {
+
+struct ScoredVariable {
+  std::string name = {}, units = {};
+  Scores scores = {};
+  double damping = 0;  // NaN where it is not known
+};
+
+struct ScoredLead {
+  std::string lead = {};  // "72h"
+  double hours = 0;       // a month has 30.4375 days
+  std::vector<ScoredVariable> variables = {};
+};
+
+struct ScoreReport {
+  std::string source = {};  // what was scored: a checkpoint or a file of forecasts
+  std::string fields = {};  // the prefix of the dataset
+  std::string split = {};
+  std::vector<ScoredLead> leads = {};
+};
+
+ScoreReport score_report(const ForecastScorer& scorer, const FieldsDataset& data, std::string source);
+
+// {"source", "data", "split", "leads": {"72h": {"hours", "starts", "variables": {NAME: {"units", "rmse", ..}}}}}; with
+// a single lead its "variables" stand outside of "leads" too. Figures that are not known are null.
+Json score_json(const ScoreReport& report);
+// A row for each lead and variable.
+std::string score_csv(const ScoreReport& report);
+// The same for a terminal, with the most important columns.
+std::string score_table(const ScoreReport& report);
+
+}  // namespace terrace::data

@@ -1,0 +1,65 @@
+// Checks UTF-8 by comparisons with the table of well-formed byte sequences.
+#include "terrace/data/text/tokenizer/utf8.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace terrace::data {
+namespace {
+
+// Bytes that a lead byte announces; 0 for a byte that leads nothing.
+size_t announced_length(uint8_t lead) {
+  if (lead < 0x80) return 1;
+  if (lead >= 0xC2 && lead <= 0xDF) return 2;
+  if (lead >= 0xE0 && lead <= 0xEF) return 3;
+  if (lead >= 0xF0 && lead <= 0xF4) return 4;
+  return 0;
+}
+
+// The second byte carries the limits that exclude overlong forms, surrogates and values past U+10FFFF.
+bool second_byte_fits(uint8_t lead, uint8_t second) {
+  if (lead == 0xE0) return second >= 0xA0 && second <= 0xBF;
+  if (lead == 0xED) return second >= 0x80 && second <= 0x9F;
+  if (lead == 0xF0) return second >= 0x90 && second <= 0xBF;
+  if (lead == 0xF4) return second >= 0x80 && second <= 0x8F;
+  return second >= 0x80 && second <= 0xBF;
+}
+
+}  // namespace
+
+size_t character_length(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const size_t length = announced_length(byte(0));
+  if (length <= 1) return length;
+  if (text.size() < length || !second_byte_fits(byte(0), byte(1))) return 0;
+  for (size_t i = 2; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  return length;
+}
+
+size_t valid_length(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    if (static_cast<uint8_t>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    const size_t length = character_length(text.substr(at, 4));
+    if (length == 0) break;
+    at += length;
+  }
+  return at;
+}
+
+size_t whole_characters(std::string_view text) {
+  for (size_t back = 1; back <= std::min<size_t>(3, text.size()); ++back) {
+    const auto byte = static_cast<uint8_t>(text[text.size() - back]);
+    if ((byte & 0xC0) == 0x80) continue;
+    return announced_length(byte) > back ? text.size() - back : text.size();
+  }
+  return text.size();
+}
+
+}  // namespace terrace::data

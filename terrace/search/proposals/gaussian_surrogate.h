@@ -1,0 +1,56 @@
+// Gaussian processes of the finished trials: one of the objective where trials did not fail, and one of each kind of
+// failure.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "terrace/search/proposals/gaussian_process.h"
+#include "terrace/search/proposals/logistic_trend.h"
+#include "terrace/search/proposals/surrogate.h"
+
+namespace terrace::search {
+
+class GaussianSurrogate : public Surrogate {
+ public:
+  // The space outlives the surrogate.
+  explicit GaussianSurrogate(const Space& space);
+
+  void learn(const Point& point, Objective objective, const std::string& failure = "") override;
+  void prepare(const std::vector<Point>& pending) override;
+
+  // The expected improvement of the best objective times the probability that the trial does not fail; the latter alone
+  // while every trial failed.
+  double promise(const Point& point) const override;
+  double promise_bound(const Point& point) const override;
+
+ private:
+  // Of one kind of failure, from the trials that failed so and from those that did not fail.
+  struct Failures {
+    LogisticTrend trend;
+    GaussianProcess residuals;          // of the outcomes less their trend
+    std::vector<double> outcomes = {};  // 1, or -1 if the trial failed
+
+    void add(std::span<const double> scaled, double outcome);
+    // Of the outcome, by what the residual is predicted to be.
+    GaussianProcess::Prediction outcome(const Point& scaled, const GaussianProcess::Prediction& residual) const;
+  };
+
+  void forget_some();
+  void add(const LearnedTrial& trial);
+  void set_values();
+  double improvement(const GaussianProcess::Prediction& prediction) const;
+
+  const Space* space_;
+  std::vector<LearnedTrial> trials_;          // the oldest first
+  std::vector<double> objectives_;            // of those that did not fail
+  GaussianProcess objective_process_;         // of objectives with mean 0 and variance 1
+  std::map<std::string, Failures> failures_;  // by kind
+  double best_objective_ = 0;                 // with mean 0 and variance 1
+  size_t learned_since_fit_ = 0;
+};
+
+}  // namespace terrace::search
