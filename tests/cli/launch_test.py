@@ -255,10 +255,10 @@ class UnderSlurm(Launching):
         return (folder / f"terrace-run-{job}.log").read_text()
 
     def test_a_run_is_stopped_by_the_signal_resumed_by_the_chain_and_ends(self):
-        folder, steps = self.write_files(self.scratch()), 1500
+        folder, steps = self.write_files(self.scratch()), 4500
         prepare_corpus(folder)
-        # Steps that take some milliseconds, so that the run is caught in the middle.
-        sets = ("--set", f"train.steps={steps}", "--set", "train.evaluate_every=0", "--set", "train.log_every=100", "--set",
+        # Half a minute of steps, so that the run is caught in the middle, beside other tests too.
+        sets = ("--set", f"train.steps={steps}", "--set", "train.evaluate_every=0", "--set", "train.log_every=300", "--set",
                 "model.width=64", "--set", "train.global_batch=64")  # fmt: skip
         job = self.submit(folder, "--until-done", "--time", "30", *sets)
         again = self.launch(folder, "--submit", *sets, environment=self.environment())
