@@ -129,13 +129,7 @@ size_t SentencePieceTokenizer::cut(std::string_view text) const {
   for (size_t at = text.size(); at-- > 1;) {
     if (starts_word(text, at)) return at;
   }
-  // From here on the result is not exact, but splitting a token at a space changes less than splitting one in a word.
-  for (char blank : {'\n', ' '}) {
-    const size_t at = text.rfind(blank);
-    if (at != std::string_view::npos && at > text.size() / 2) return at;
-  }
-  const size_t whole = whole_characters(text);
-  return whole > 0 ? whole : text.size();
+  return cut_at_blank(text);  // not exact
 }
 
 }  // namespace terrace::data

@@ -62,4 +62,13 @@ size_t whole_characters(std::string_view text) {
   return text.size();
 }
 
+size_t cut_at_blank(std::string_view text) {
+  for (char blank : {'\n', ' '}) {
+    const size_t at = text.rfind(blank);
+    if (at != std::string_view::npos && at > text.size() / 2) return at;
+  }
+  const size_t whole = whole_characters(text);
+  return whole > 0 ? whole : text.size();
+}
+
 }  // namespace terrace::data

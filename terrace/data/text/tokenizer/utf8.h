@@ -16,4 +16,9 @@ size_t valid_length(std::string_view text);
 // The largest size at which `text` can be cut so that no character is split which bytes behind `text` may complete.
 size_t whole_characters(std::string_view text);
 
+// Where to cut `text`, which is not empty, when no place is known at which no token is split: at the last line or else
+// the last space of its second half, since splitting a token there changes less than splitting one in a word, or else
+// between characters.
+size_t cut_at_blank(std::string_view text);
+
 }  // namespace terrace::data
