@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -199,6 +201,29 @@ std::vector<int64_t> wrong_messages_of_all_directions(World& world, int64_t coun
     if (from != world.rank() && std::ranges::count(values, from) != count) wrong.push_back(from);
   }
   return wrong;
+}
+
+// What all members call, of which member 1 is late after its first call. By `mode` there is an all_to_all first, or a
+// message is expected from the late one, or the sums fill the queue of the GPU. Throws what ends the calls.
+template <typename Buffer>
+void call_beside_late_member(Comm& comm, const std::string& mode, std::chrono::seconds late, int filling_calls) {
+  const auto numbers = [](int64_t count) { return buffer_of<Buffer>(std::vector<float>(static_cast<size_t>(count))); };
+  Buffer data = numbers(100), message = numbers(100), own = numbers(100 * comm.size()),
+         all = numbers(100 * comm.size());
+  comm.all_reduce(data.data(), 100, Type::fp32, {"first"}).wait();
+  static_cast<void>(data.bytes());
+  if (comm.member() == 1) std::this_thread::sleep_for(late);
+  if (mode == "late_in_first_call") comm.all_to_all(own.data(), all.data(), 100, Type::fp32, {"exchange"}).wait();
+  std::vector<Work> works;
+  if (mode == "late_with_message" && comm.member() != 1) {
+    works.push_back(comm.receive(message.data(), 100, Type::fp32, 1, {"expect"}));
+  }
+  for (int i = 0; i < (mode == "late_with_full_queue" ? filling_calls : 1); ++i) {
+    works.push_back(comm.all_reduce(data.data(), 100, Type::fp32, {"reduce gradients", 7, "backward"}));
+  }
+  for (Work& work : works) work.wait();
+  static_cast<void>(data.bytes());
+  comm.all_reduce(data.data(), 100, Type::fp32, {"after"}).wait();
 }
 
 // Every operation with every type and these numbers of elements, and one that fills `large_bytes`.

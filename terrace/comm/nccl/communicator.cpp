@@ -15,7 +15,7 @@
 namespace terrace::comm {
 
 void check_nccl(ncclResult_t result, const char* call, const std::string& group) {
-  if (result == ncclSuccess) return;
+  if (result == ncclSuccess || result == ncclInProgress) return;
   const char* details = ncclGetLastError(nullptr);
   throw CommError(fmt::format("{} failed in group {}: {}{}{}", call, group, ncclGetErrorString(result),
                               details != nullptr && *details != '\0' ? ": " : "", details != nullptr ? details : ""));
@@ -41,19 +41,14 @@ void Communicator::begin_to_connect(const char* id, int members, int own, int mo
   static_assert(sizeof unique == nccl_id_bytes);
   std::memcpy(&unique, id, sizeof unique);
   ncclConfig_t nonblocking = config(false);
-  const std::lock_guard lock(mutex_);
-  const ncclResult_t result = ncclCommInitRankConfig(&root_, members, unique, own, &nonblocking);
-  if (result != ncclInProgress) check_nccl(result, "ncclCommInitRankConfig", group_);
+  check_nccl(ncclCommInitRankConfig(&root_, members, unique, own, &nonblocking), "ncclCommInitRankConfig", group_);
 }
 
 // All members are in the child, in the same order.
 void Communicator::begin_to_split(const std::function<void()>& check) {
   wait_for_root(check);
   ncclConfig_t blocking = config(true);
-  const std::lock_guard lock(mutex_);
-  if (root_ == nullptr) throw CommError(fmt::format("the calls of group {} were ended", group_));
-  const ncclResult_t result = ncclCommSplit(root_, 0, member_, &calls_, &blocking);
-  if (result != ncclInProgress) check_nccl(result, "ncclCommSplit", group_);
+  check_nccl(ncclCommSplit(root_, 0, member_, &calls_, &blocking), "ncclCommSplit", group_);
 }
 
 void Communicator::wait_until_connected(const std::function<void()>& check) {
@@ -65,17 +60,12 @@ void Communicator::wait_until_connected(const std::function<void()>& check) {
 ncclResult_t Communicator::state_of(ncclComm_t root) const {
   ncclResult_t state = ncclInProgress;
   check_nccl(ncclCommGetAsyncError(root, &state), "ncclCommGetAsyncError", group_);
-  if (state != ncclInProgress) check_nccl(state, "NCCL", group_);
+  check_nccl(state, "NCCL", group_);
   return state;
 }
 
 void Communicator::wait_for_root(const std::function<void()>& check) {
-  while (true) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (root_ == nullptr) throw CommError(fmt::format("the calls of group {} were ended", group_));
-      if (state_of(root_) == ncclSuccess) return;
-    }
+  while (state_of(root_) == ncclInProgress) {
     check();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -106,19 +96,13 @@ void Communicator::close() {
 
 // Finalizes it, or aborts it where NCCL does not end that.
 void Communicator::release(ncclComm_t root) const {
-  try {
-    if (aborted_) throw CommError("the calls were ended");
-    const ncclResult_t result = ncclCommFinalize(root);
-    if (result != ncclInProgress) check_nccl(result, "ncclCommFinalize", group_);
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (state_of(root) == ncclInProgress) {
-      if (aborted_ || std::chrono::steady_clock::now() > end) throw CommError("it is not finalized");
-      std::this_thread::yield();
-    }
-    ncclCommDestroy(root);
-  } catch (const CommError&) {
-    ncclCommAbort(root);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  ncclResult_t state = aborted_ ? ncclInternalError : ncclCommFinalize(root);
+  while (state == ncclInProgress && !aborted_ && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+    if (ncclCommGetAsyncError(root, &state) != ncclSuccess) state = ncclInternalError;
   }
+  state == ncclSuccess ? ncclCommDestroy(root) : ncclCommAbort(root);
 }
 
 }  // namespace terrace::comm

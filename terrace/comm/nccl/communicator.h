@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "gpu_runtime.h"
 
@@ -23,7 +24,8 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   // Three steps connect it. A rank that has several takes each step with all of them, since it waits for other ranks in
-  // the next; it calls `check` repeatedly meanwhile, and throws what `check` throws. Throws CommError.
+  // the next; it calls `check` repeatedly meanwhile, and throws what `check` throws. No other thread may use it before
+  // it is connected. Throws CommError.
   void begin_to_connect(const char* id, int members, int own, int most_multiprocessors);
   void begin_to_split(const std::function<void()>& check);
   void wait_until_connected(const std::function<void()>& check);
@@ -55,7 +57,7 @@ class Communicator {
   cudaStream_t stream_ = nullptr;
 };
 
-// Throws CommError with the name of the call where it failed.
+// Throws CommError with the name of the call where it failed; a call in progress has not.
 void check_nccl(ncclResult_t result, const char* call, const std::string& group);
 
 }  // namespace terrace::comm

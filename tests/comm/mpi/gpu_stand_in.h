@@ -1,11 +1,15 @@
 // What tests ask of the stand-in for GPUs beyond the functions of CUDA.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 
 // Waits until all streams of the process are idle, as a GPU does that loads a kernel or returns memory. For a thread
 // that is no stream.
 void wait_for_all_streams();
+
+// How long a late rank stays away: longer than a test may take. mpirun ends it when the others have failed.
+constexpr std::chrono::seconds late(100);
 
 // That the process has made so far, without those that were split from others.
 int communicators_of_process();

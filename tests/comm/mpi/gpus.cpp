@@ -2,12 +2,9 @@
 // in rank order bit for bit, and the failure where a rank never takes part.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "terrace/base/error.h"
@@ -17,8 +14,6 @@
 
 namespace terrace::comm {
 namespace {
-
-using namespace std::chrono_literals;
 
 std::shared_ptr<MpiLibrary> library;
 
@@ -137,9 +132,6 @@ TEST(Gpus, AMessageDoesNotWaitForACollectiveOfAnotherGroup) {
   EXPECT_TRUE(passes_message_beside_collective(*world, 100'000));
 }
 
-// Longer than the test may take: mpirun ends the late rank when the others have failed.
-constexpr std::chrono::seconds late = 100s;
-
 // Of each call the stream gets four tasks, of which NCCL's is the second. This many are in the queue behind the call
 // that waits when one of NCCL's is the first that has no place.
 constexpr int queue_before_call_of_nccl = 2 + 4 * 4 + 1;
@@ -149,23 +141,11 @@ constexpr int queue_before_call_of_nccl = 2 + 4 * 4 + 1;
 [[noreturn]] void wait_for_a_rank_that_never_comes(const std::string& mode) {
   if (mode == "late_with_full_queue") setenv("STAND_IN_QUEUE", std::to_string(queue_before_call_of_nccl).c_str(), 1);
   const auto world = world_of_gpus({.timeout_seconds = 1.0});
-  std::vector<float> data(100), message(100), others(100 * world->size()), own(100 * world->size());
   if (world->rank() == 1 && mode == "late_in_split") setenv("STAND_IN_LATE", "split", 1);
   if (world->rank() == 1 && mode == "late_in_first_message") setenv("STAND_IN_LATE", "first message", 1);
   try {
     const auto comm = world->connect(everyone(*world), all_directions(world->size()));
-    comm->all_reduce(data.data(), 100, Type::fp32, {"first"}).wait();
-    if (world->rank() == 1) std::this_thread::sleep_for(late);
-    if (mode == "late_in_first_call") comm->all_to_all(own.data(), others.data(), 100, Type::fp32, {"exchange"}).wait();
-    std::vector<Work> works;
-    if (mode == "late_with_message" && world->rank() != 1) {
-      works.push_back(comm->receive(message.data(), 100, Type::fp32, 1, {"expect"}));
-    }
-    for (int i = 0; i < (mode == "late_with_full_queue" ? 100 : 1); ++i) {
-      works.push_back(comm->all_reduce(data.data(), 100, Type::fp32, {"reduce gradients", 7, "backward"}));
-    }
-    for (Work& work : works) work.wait();
-    comm->all_reduce(data.data(), 100, Type::fp32, {"after"}).wait();
+    call_beside_late_member<HostBuffer>(*comm, mode, late, 100);
     std::fprintf(stderr, "rank %d: no error\n", static_cast<int>(world->rank()));
   } catch (const CommError& error) {
     std::fprintf(stderr, "rank %d: error: %s\n", static_cast<int>(world->rank()), error.what());

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -130,23 +129,9 @@ TEST(RealGpus, SecondsOfStartingACall) {
 [[noreturn]] void wait_for_a_rank_that_never_comes(const std::string& mode) {
   const auto world = world_of_gpus({.timeout_seconds = 3.0});
   const auto comm = world->connect(everyone(*world), all_directions(world->size()));
-  GpuBuffer data = buffer_of<GpuBuffer>(std::vector<float>(100, 1.0F)),
-            message = buffer_of<GpuBuffer>(std::vector<float>(100));
-  comm->all_reduce(data.data(), 100, Type::fp32, {"first"}).wait();
-  static_cast<void>(data.bytes());
-  if (world->rank() == 1) std::this_thread::sleep_for(10s);
   const auto began = Clock::now();
   try {
-    std::vector<Work> works;
-    for (int i = 0; i < (mode == "late_with_full_queue" ? 5000 : 1); ++i) {
-      works.push_back(comm->all_reduce(data.data(), 100, Type::fp32, {"reduce gradients", 7, "backward"}));
-    }
-    if (mode == "late_with_message" && world->rank() != 1) {
-      works.push_back(comm->receive(message.data(), 100, Type::fp32, 1, {"expect"}));
-    }
-    works.front().wait();
-    static_cast<void>(data.bytes());
-    comm->all_reduce(data.data(), 100, Type::fp32, {"after"}).wait();
+    call_beside_late_member<GpuBuffer>(*comm, mode, 10s, 5000);
     fmt::print(stderr, "rank {}: no error\n", world->rank());
   } catch (const CommError& error) {
     const std::chrono::duration<double> waited = Clock::now() - began;
