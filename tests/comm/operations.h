@@ -203,28 +203,41 @@ std::vector<int64_t> wrong_messages_of_all_directions(World& world, int64_t coun
   return wrong;
 }
 
-// What all members call, of which member 1 is late after its first call. By `mode` there is an all_to_all first, or a
-// message is expected from the late one, or the sums fill the queue of the GPU. Throws what ends the calls.
+// What all members call, of which member 1 is late after its first call. The buffers must live longer than the Comm, on
+// whose GPUs ended calls may still read them.
 template <typename Buffer>
-void call_beside_late_member(Comm& comm, const std::string& mode, std::chrono::seconds late, int filling_calls) {
-  const auto numbers = [](int64_t count) { return buffer_of<Buffer>(std::vector<float>(static_cast<size_t>(count))); };
-  Buffer data = numbers(100), message = numbers(100), own = numbers(100 * comm.size()),
-         all = numbers(100 * comm.size());
-  comm.all_reduce(data.data(), 100, Type::fp32, {"first"}).wait();
-  static_cast<void>(data.bytes());
-  if (comm.member() == 1) std::this_thread::sleep_for(late);
-  if (mode == "late_in_first_call") comm.all_to_all(own.data(), all.data(), 100, Type::fp32, {"exchange"}).wait();
-  std::vector<Work> works;
-  if (mode == "late_with_message" && comm.member() != 1) {
-    works.push_back(comm.receive(message.data(), 100, Type::fp32, 1, {"expect"}));
+class CallsBesideLateMember {
+ public:
+  explicit CallsBesideLateMember(int64_t members) : own_(numbers(members * count)), all_(numbers(members * count)) {}
+
+  // By `mode` there is an all_to_all first, or a message is expected from the late one, or the sums fill the queue of
+  // the GPU. Throws what ends the calls.
+  void make(Comm& comm, const std::string& mode, std::chrono::seconds late, int filling_calls) {
+    comm.all_reduce(data_.data(), count, Type::fp32, {"first"}).wait();
+    static_cast<void>(data_.bytes());
+    if (comm.member() == 1) std::this_thread::sleep_for(late);
+    if (mode == "late_in_first_call") {
+      comm.all_to_all(own_.data(), all_.data(), count, Type::fp32, {"exchange"}).wait();
+    }
+    std::vector<Work> works;
+    if (mode == "late_with_message" && comm.member() != 1) {
+      works.push_back(comm.receive(message_.data(), count, Type::fp32, 1, {"expect"}));
+    }
+    for (int i = 0; i < (mode == "late_with_full_queue" ? filling_calls : 1); ++i) {
+      works.push_back(comm.all_reduce(data_.data(), count, Type::fp32, {"reduce gradients", 7, "backward"}));
+    }
+    for (Work& work : works) work.wait();
+    static_cast<void>(data_.bytes());
+    comm.all_reduce(data_.data(), count, Type::fp32, {"after"}).wait();
   }
-  for (int i = 0; i < (mode == "late_with_full_queue" ? filling_calls : 1); ++i) {
-    works.push_back(comm.all_reduce(data.data(), 100, Type::fp32, {"reduce gradients", 7, "backward"}));
-  }
-  for (Work& work : works) work.wait();
-  static_cast<void>(data.bytes());
-  comm.all_reduce(data.data(), 100, Type::fp32, {"after"}).wait();
-}
+
+ private:
+  static constexpr int64_t count = 100;
+
+  static Buffer numbers(int64_t number) { return buffer_of<Buffer>(std::vector<float>(static_cast<size_t>(number))); }
+
+  Buffer data_ = numbers(count), message_ = numbers(count), own_, all_;
+};
 
 // Every operation with every type and these numbers of elements, and one that fills `large_bytes`.
 inline std::vector<std::string> wrong_operations(World& world, const mesh::Group& group, std::vector<int64_t> counts,

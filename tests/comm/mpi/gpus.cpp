@@ -141,11 +141,12 @@ constexpr int queue_before_call_of_nccl = 2 + 4 * 4 + 1;
 [[noreturn]] void wait_for_a_rank_that_never_comes(const std::string& mode) {
   if (mode == "late_with_full_queue") setenv("STAND_IN_QUEUE", std::to_string(queue_before_call_of_nccl).c_str(), 1);
   const auto world = world_of_gpus({.timeout_seconds = 1.0});
+  CallsBesideLateMember<HostBuffer> calls(world->size());
   if (world->rank() == 1 && mode == "late_in_split") setenv("STAND_IN_LATE", "split", 1);
   if (world->rank() == 1 && mode == "late_in_first_message") setenv("STAND_IN_LATE", "first message", 1);
   try {
     const auto comm = world->connect(everyone(*world), all_directions(world->size()));
-    call_beside_late_member<HostBuffer>(*comm, mode, late, 100);
+    calls.make(*comm, mode, late, 100);
     std::fprintf(stderr, "rank %d: no error\n", static_cast<int>(world->rank()));
   } catch (const CommError& error) {
     std::fprintf(stderr, "rank %d: error: %s\n", static_cast<int>(world->rank()), error.what());

@@ -128,10 +128,11 @@ TEST(RealGpus, SecondsOfStartingACall) {
 // call, perhaps within NCCL. While all wait, a message may be expected too.
 [[noreturn]] void wait_for_a_rank_that_never_comes(const std::string& mode) {
   const auto world = world_of_gpus({.timeout_seconds = 3.0});
+  CallsBesideLateMember<GpuBuffer> calls(world->size());
   const auto comm = world->connect(everyone(*world), all_directions(world->size()));
   const auto began = Clock::now();
   try {
-    call_beside_late_member<GpuBuffer>(*comm, mode, 10s, 5000);
+    calls.make(*comm, mode, 10s, 5000);
     fmt::print(stderr, "rank {}: no error\n", world->rank());
   } catch (const CommError& error) {
     const std::chrono::duration<double> waited = Clock::now() - began;
