@@ -33,6 +33,33 @@ TEST(ScoreWeights, CosinesAndCellAreasOverTheirMeans) {
   EXPECT_NEAR(uneven.cosine[0], 0, 1e-15);
 }
 
+// sin(upper edge) - sin(lower edge) of each row, over their mean.
+std::vector<double> areas_between(const std::vector<double>& edges) {
+  const auto sine = [](double degrees) { return std::sin(degrees * std::numbers::pi / 180); };
+  std::vector<double> areas;
+  for (size_t i = 1; i < edges.size(); ++i) {
+    areas.push_back((sine(edges[i]) - sine(edges[i - 1])) * static_cast<double>(edges.size() - 1) /
+                    (sine(edges.back()) - sine(edges.front())));
+  }
+  return areas;
+}
+
+TEST(ScoreWeights, CellsOfARegionEndHalfADistanceBeyondItsOutermostLatitudes) {
+  const auto near = [](const std::vector<double>& areas) {
+    return testing::Pointwise(testing::DoubleNear(1e-14), areas);
+  };
+  EXPECT_THAT(grid_weights({35, 37.5, 40}).area, near(areas_between({33.75, 36.25, 38.75, 41.25})));
+  EXPECT_THAT(grid_weights({-35, -30, -20}).area, near(areas_between({-37.5, -32.5, -25, -15})));
+  // Up to the pole, or to the row beside it: there is no room for a further latitude of its own.
+  EXPECT_THAT(grid_weights({85, 87.5, 90}).area, near(areas_between({83.75, 86.25, 88.75, 90})));
+  EXPECT_THAT(grid_weights({83.75, 86.25, 88.75}).area, near(areas_between({82.5, 85, 87.5, 90})));
+  // The last row before one at the pole.
+  EXPECT_THAT(grid_weights({82.5, 85, 87.5}).area, near(areas_between({81.25, 83.75, 86.25, 88.75})));
+  // A Gaussian grid, whose outermost distances are the smallest, reaches the poles.
+  EXPECT_THAT(grid_weights({-59.44, -19.88, 19.88, 59.44}).area, near(areas_between({-90, -39.66, 0, 39.66, 90})));
+  EXPECT_THAT(grid_weights({50}).area, near({1}));
+}
+
 // Latitudes -60, 0, 60 with weights 0.75, 1.5, 0.75, and two longitudes.
 TEST(ScoresOfAField, MatchHandCalculation) {
   const GridWeights weights = grid_weights({-60, 0, 60});

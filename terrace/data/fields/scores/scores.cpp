@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t num_lanes = 8;
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+constexpr double beyond_pole = 1e-4;  // degrees by which fp32 may put the pole beyond itself
 
 using Floats = float __attribute__((vector_size(num_lanes * sizeof(float))));
 using Lanes = double __attribute__((vector_size(num_lanes * sizeof(double))));
@@ -145,6 +146,12 @@ GridWeights grid_weights(const std::vector<double>& latitudes) {
   std::vector<double> edges = {-90};
   for (size_t i = 1; i < latitudes.size(); ++i) edges.push_back((latitudes[i - 1] + latitudes[i]) / 2);
   edges.push_back(90);
+  if (latitudes.size() > 1) {
+    const double first = latitudes.front(), last = latitudes.back();
+    const double further_south = 2 * first - latitudes[1], further_north = 2 * last - latitudes[latitudes.size() - 2];
+    if (further_south > -90 - beyond_pole) edges.front() = (first + further_south) / 2;
+    if (further_north < 90 + beyond_pole) edges.back() = (last + further_north) / 2;
+  }
   const auto sine = [](double degrees) { return std::sin(degrees * std::numbers::pi / 180); };
   for (size_t i = 0; i < latitudes.size(); ++i) weights.area.push_back(sine(edges[i + 1]) - sine(edges[i]));
   const double mean =

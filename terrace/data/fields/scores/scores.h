@@ -11,7 +11,8 @@ namespace terrace::data {
 struct GridWeights {
   std::vector<double> cosine = {};  // of the latitude
   // The sine of the upper edge of the latitude's cell minus that of the lower one: the cell's share of the sphere.
-  // Edges lie midway between two latitudes and, for the outer ones, at the poles.
+  // Edges lie midway between two latitudes. The outer ones lie at the poles where a pole is nearer than a further
+  // latitude would be, and else half a distance beyond the outermost latitude, where a region ends.
   std::vector<double> area = {};
 };
 // Of ascending latitudes in degrees.
