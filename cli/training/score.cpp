@@ -1,5 +1,6 @@
 // terrace score CHECKPOINT|F.nc --data P: scores forecasts beside persistence and climatology.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -38,7 +39,7 @@ struct ScoreArguments {
   data::ForecastTimes times;
   std::vector<std::string> variables;
   std::string split = "test", csv, page, page_start;
-  bool json = false;
+  bool strict = false, json = false;
 };
 
 bool is_file_of_forecasts(const ScoreArguments& arguments) {
@@ -86,6 +87,7 @@ class Scoring {
   // Writes and prints the result.
   void report() const {
     const data::ScoreReport report = data::score_report(*scorer_, data_, arguments_.source);
+    tell_left_out(report);
     if (!arguments_.csv.empty()) write_text_atomically(arguments_.csv, data::score_csv(report));
     if (maps_) {
       write_text_atomically(arguments_.page, data::score_page(report, maps_->json()));
@@ -95,6 +97,18 @@ class Scoring {
   }
 
  private:
+  void tell_left_out(const data::ScoreReport& report) const {
+    constexpr size_t most = 8;
+    std::vector<std::string> sentences = data::forecasts_left_out(report);
+    if (sentences.empty()) return;
+    const size_t more = sentences.size() > most ? sentences.size() - most : 0;
+    sentences.resize(sentences.size() - more);
+    const std::string text = fmt::format("{} lacks values: {}{}", arguments_.source, fmt::join(sentences, "; "),
+                                         more > 0 ? fmt::format("; and {} more variables and leads", more) : "");
+    if (arguments_.strict) throw UserError::of("{}; without --strict they are left out", text);
+    log_warning("{}; they are left out of the scores, and --strict fails where any is", text);
+  }
+
   const ScoreArguments& arguments_;
   const data::FieldsDataset& data_;
   std::optional<data::ForecastScorer> scorer_;
@@ -150,7 +164,7 @@ void score_checkpoint(ScoreArguments& arguments) {
 
 // The starts of the file from which some time of the split is predicted. Throws UserError where there are none.
 std::vector<size_t> scored_starts(const data::MatchedForecasts& matched, const data::ForecastContents& contents,
-                                  const data::ForecastScorer& scorer, const std::string& prefix) {
+                                  const data::ForecastScorer& scorer, const std::string& prefix, int64_t repeats) {
   std::vector<size_t> places;
   for (size_t i = 0; i < matched.starts.size(); ++i) {
     bool is_scored = false;
@@ -167,8 +181,8 @@ std::vector<size_t> scored_starts(const data::MatchedForecasts& matched, const d
         counted(contents.starts.size(), "start"), contents.path.string(), data::text_of(contents.calendar, first),
         data::text_of(contents.calendar, last), split, prefix);
   }
-  if (places.size() < contents.starts.size()) {
-    log_info("{} of {} are left out: they predict no time of the {} part of {}", contents.starts.size() - places.size(),
+  if (const size_t taken = places.size() + static_cast<size_t>(repeats); taken < contents.starts.size()) {
+    log_info("{} of {} are left out: they predict no time of the {} part of {}", contents.starts.size() - taken,
              counted(contents.starts.size(), "start"), split, prefix);
   }
   return places;
@@ -186,10 +200,17 @@ void score_file(const ScoreArguments& arguments) {
   const data::FieldsDataset data(arguments.request.fields);
   const std::unique_ptr<data::ForecastFile> file = data::open_forecasts(arguments.source);
   const data::ForecastContents& contents = file->contents();
-  const data::MatchedForecasts matched =
+  data::MatchedForecasts matched =
       data::match_forecasts(contents, data, {.variables = arguments.variables, .leads = arguments.times.leads});
+  const int64_t repeats = data::leave_out_repeats(*file, data, matched);
+  if (repeats > 0) {
+    const std::string text = fmt::format("{} gives {} of its {} twice, with the same forecasts", arguments.source,
+                                         repeats, counted(contents.starts.size(), "start"));
+    if (arguments.strict) throw UserError::of("{}; without --strict they count once", text);
+    log_warning("{}; they count once", text);
+  }
   Scoring scoring(arguments, data, matched.variables, matched.leads);
-  const std::vector<size_t> starts = scored_starts(matched, contents, scoring.scorer(), data.prefix());
+  const std::vector<size_t> starts = scored_starts(matched, contents, scoring.scorer(), data.prefix(), repeats);
   scoring.begin(matched.starts);
   Progress progress("score", starts.size());
   std::vector<float> values;
@@ -232,6 +253,8 @@ void add_score_command(CLI::App& app) {
   command->add_option("--map-start", arguments->page_start, "With --page: the start of the maps; default: the first")
       ->needs(page);
   add_model_options(*command, arguments->request.model);
+  command->add_flag("--strict", arguments->strict,
+                    "Fail where a forecast lacks a value that the data have, or a start is given twice");
   command->add_flag("--json", arguments->json, "Print one JSON object instead of a table");
   command->footer("docs/weather.md defines each figure.");
   command->callback([arguments] {

@@ -96,6 +96,14 @@ TEST(ScoresOfAField, LeaveMissingPlacesOut) {
   sums.add(figures);
   sums.add(figures_of_field(weights, {.forecast = forecast, .truth = missing, .start = start}));
   EXPECT_DOUBLE_EQ(sums.scores().rmse, std::sqrt(figures.square)) << "a field without values does not count";
+  sums.add(figures_of_field(weights, {.forecast = missing, .truth = truth, .start = start}));
+  const Scores scores = sums.scores();
+  EXPECT_DOUBLE_EQ(scores.rmse, std::sqrt(figures.square));
+  EXPECT_EQ(scores.forecasts, 3);
+  EXPECT_EQ(scores.left_out, 2) << "one without a truth, one without a forecast";
+  EXPECT_EQ(scores.places.compared, 4);
+  EXPECT_EQ(scores.places.without_forecast, 1 + 5);
+  EXPECT_EQ(scores.places.without_truth, 1 + 6 + 1);
 }
 
 // The first is never above the second.
@@ -281,6 +289,54 @@ TEST_F(ScoredFile, WrittenWholeOrNotAtAll) {
   EXPECT_THROW(create_forecasts(folder / "no/f.nc", header(40, 42)), std::system_error);
 }
 
+TEST_F(ScoredFile, SaysWhatIsLeftOut) {
+  write(header(35, 60), folder_ / "missing.nc", true);
+  const Json json = scores(folder_ / "missing.nc");
+  // Of 66 places of t_500 the numbers 0, 13, .., 65; the fields behind it go on counting: t_850 has 5, sp 5.
+  const Json& of_lead = json.at("leads").at("6h");
+  const int64_t starts = of_lead.at("starts");
+  for (const auto& [name, places] : std::map<std::string, int64_t>{{"t_500", 6}, {"t_850", 5}, {"sp", 5}}) {
+    EXPECT_EQ(of_lead.at("variables").at(name).at("places_left_out"), starts * places) << name;
+    EXPECT_EQ(of_lead.at("variables").at(name).at("fields_left_out"), 0) << name;
+    EXPECT_EQ(of_lead.at("variables").at(name).at("places_without_truth"), 0) << name;
+  }
+}
+
+// Where the two forecasts are the same; where they differ nobody can say which one is meant.
+TEST_F(ScoredFile, AStartThatIsGivenTwiceCountsOnce) {
+  write(header(40, 44), folder_ / "once.nc");
+  ForecastHeader twice = header(40, 44);
+  twice.starts.push_back(twice.starts[1]);
+  twice.valid_times.insert(twice.valid_times.end(), {twice.valid_times[2], twice.valid_times[3]});
+  for (const bool is_same : {true, false}) {
+    const std::string path = folder_ / (is_same ? "twice.nc" : "differ.nc");
+    const auto once = open_forecasts(folder_ / "once.nc");
+    const auto writer = create_forecasts(path, twice);
+    std::vector<float> values;
+    for (size_t start = 0; start < twice.starts.size(); ++start) {
+      for (size_t lead = 0; lead < twice.leads.size(); ++lead) {
+        for (size_t field = 0; field < twice.fields.size(); ++field) {
+          once->read(start == 4 ? 1 : start, lead, field, values);
+          if (start == 4 && lead == 1 && field == 2 && !is_same) values[7] += 1;
+          writer->write(start, lead, field, values);
+        }
+      }
+    }
+    writer->commit();
+    const FieldsDataset data(prefix_);
+    const auto file = open_forecasts(path);
+    MatchedForecasts matched = match_forecasts(file->contents(), data, {});
+    if (is_same) {
+      EXPECT_EQ(leave_out_repeats(*file, data, matched), 1);
+      EXPECT_THAT(matched.starts, ElementsAre(40, 41, 42, 43, -1));
+    } else {
+      EXPECT_THAT(user_error([&] { leave_out_repeats(*file, data, matched); }),
+                  HasSubstr("has two forecasts of sp from the time 2000-01-11T06:00:00 of " + prefix_ +
+                            ": as start 2, 2000-01-11T06:00:00, and as start 5, 2000-01-11T06:00:00"));
+    }
+  }
+}
+
 TEST_F(ScoredFile, RefusesAFileThatDoesNotFitWithNumbers) {
   ForecastHeader bad = header(40, 42);
   bad.grid.latitudes.back() = 80;
@@ -289,6 +345,9 @@ TEST_F(ScoredFile, RefusesAFileThatDoesNotFitWithNumbers) {
   bad.leads = {6 * 3600, 9 * 3600};
   EXPECT_THAT(refusal(bad), AllOf(HasSubstr("leads of 9 h"), HasSubstr("--lead 6h")));
   EXPECT_EQ(refusal(bad, {.leads = {"6h"}}), "");
+  bad.leads = {6 * 3600, 6 * 3600};
+  EXPECT_THAT(refusal(bad), HasSubstr("has the lead 6h twice, as entries 1 and 2; leave one of them out"));
+  bad.leads = {6 * 3600, 9 * 3600};
   EXPECT_THAT(refusal(bad, {.leads = {"12h"}}), HasSubstr("has no lead of 12h; it has 6h"));
   EXPECT_THAT(refusal(bad, {.leads = {"7h"}}), HasSubstr("--lead 7h is no multiple, from 6h on, of the 6 h between"));
   EXPECT_THAT(refusal(bad, {.leads = {"soon"}}), HasSubstr("--lead soon is no length of time"));

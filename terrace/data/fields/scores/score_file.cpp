@@ -5,8 +5,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 #include <optional>
 
+#include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
 #include "terrace/base/spelling.h"
 #include "terrace/data/fields/physical_units.h"
@@ -106,6 +109,12 @@ class ForecastMatcher {
                       words.empty() ? "" : fmt::format("; choose others with --lead {}", fmt::join(words, ","))));
     }
     std::ranges::sort(found);
+    for (size_t i = 1; i < found.size(); ++i) {
+      if (found[i].first != found[i - 1].first) continue;
+      problems_.push_back(fmt::format("{} has the lead {} twice, as entries {} and {}; leave one of them out", file_,
+                                      lead_text(all_.step, found[i].first), found[i - 1].second + 1,
+                                      found[i].second + 1));
+    }
     for (const auto& [steps, place] : found) {
       matched_.leads.push_back(steps);
       matched_.lead_places.push_back(place);
@@ -130,6 +139,36 @@ class ForecastMatcher {
 MatchedForecasts match_forecasts(const ForecastContents& contents, const FieldsDataset& data,
                                  const WantedForecasts& wanted) {
   return ForecastMatcher(contents, data).match(wanted);
+}
+
+int64_t leave_out_repeats(ForecastFile& file, const FieldsDataset& data, MatchedForecasts& matched) {
+  const ForecastContents& contents = file.contents();
+  std::map<int64_t, size_t> first_of;  // by number of the time
+  int64_t repeats = 0;
+  std::vector<float> first, second;
+  for (size_t place = 0; place < matched.starts.size(); ++place) {
+    const int64_t start = matched.starts[place];
+    if (start < 0) continue;
+    const auto [earlier, is_new] = first_of.emplace(start, place);
+    if (is_new) continue;
+    for (const size_t lead : matched.lead_places) {
+      for (const size_t variable : matched.variable_places) {
+        file.read(earlier->second, lead, variable, first);
+        file.read(place, lead, variable, second);
+        if (std::memcmp(first.data(), second.data(), first.size() * sizeof(float)) == 0) continue;
+        throw UserError::of(
+            "{} has two forecasts of {} from the time {} of {}: as start {}, {}, and as start {}, {}; leave one of "
+            "them out",
+            contents.path.string(), contents.variables[variable].name,
+            text_of(data.description().calendar, data.description().times[static_cast<size_t>(start)]), data.prefix(),
+            earlier->second + 1, text_of(contents.calendar, contents.starts[earlier->second]), place + 1,
+            text_of(contents.calendar, contents.starts[place]));
+      }
+    }
+    matched.starts[place] = -1;
+    ++repeats;
+  }
+  return repeats;
 }
 
 }  // namespace terrace::data

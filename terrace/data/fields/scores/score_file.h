@@ -29,8 +29,12 @@ struct WantedForecasts {
 };
 
 // Throws UserError with every problem: another grid, calendar or units, variables that the dataset or the file lacks,
-// leads that are no multiple of the step of the data or that the file lacks. Leads of 0 are left out.
+// leads that are no multiple of the step of the data, that the file lacks or has twice. Leads of 0 are left out.
 MatchedForecasts match_forecasts(const ForecastContents& contents, const FieldsDataset& data,
                                  const WantedForecasts& wanted);
+
+// Leaves starts of the file that repeat an earlier one, with the same forecasts to the bit, out of the matched ones.
+// Returns their number. Throws UserError with the starts where the forecasts of one time differ.
+int64_t leave_out_repeats(ForecastFile& file, const FieldsDataset& data, MatchedForecasts& matched);
 
 }  // namespace terrace::data

@@ -2,6 +2,7 @@
 #include "terrace/data/fields/scores/score_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -33,11 +34,38 @@ std::array<Figure, 10> figures_of_scores(const ScoredVariable& variable) {
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
+using Count = std::pair<const char*, int64_t>;
+
+std::array<Count, 3> counts_of_scores(const Scores& scores) {
+  return {{{"fields_left_out", scores.left_out},
+           {"places_left_out", scores.places.without_forecast},
+           {"places_without_truth", scores.places.without_truth}}};
+}
+
+std::string places_text(int64_t places) { return counted(static_cast<uint64_t>(places), "place"); }
+
+// "70 of 140 fields have no place to compare, 21840 places lack a forecast"; "" where nothing is left out.
+std::string left_out_text(const Scores& scores) {
+  std::vector<std::string> parts;
+  if (scores.left_out > 0) {
+    parts.push_back(fmt::format("{} of {} have no place to compare", scores.left_out,
+                                counted(static_cast<uint64_t>(scores.forecasts), "field")));
+  }
+  if (scores.places.without_forecast > 0) {
+    parts.push_back(places_text(scores.places.without_forecast) + " of the data lack a forecast");
+  }
+  if (scores.places.without_truth > 0) {
+    parts.push_back(places_text(scores.places.without_truth) + " have no value in the data");
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 Json variables_json(const ScoredLead& lead) {
   Json variables = Json::object();
   for (const ScoredVariable& variable : lead.variables) {
     Json one = {{"units", variable.units}};
     for (const auto& [name, value] : figures_of_scores(variable)) one[name] = number_or_null(value);
+    for (const auto& [name, count] : counts_of_scores(variable.scores)) one[name] = count;
     variables[variable.name] = one;
   }
   return variables;
@@ -84,6 +112,7 @@ Json score_json(const ScoreReport& report) {
 std::string score_csv(const ScoreReport& report) {
   std::string text = "lead,hours,starts,variable,units";
   for (const auto& [name, value] : figures_of_scores({})) text += fmt::format(",{}", name);
+  for (const auto& [name, count] : counts_of_scores({})) text += fmt::format(",{}", name);
   for (const ScoredLead& lead : report.leads) {
     for (const ScoredVariable& variable : lead.variables) {
       text += fmt::format("\n{},{},{},{},{}", lead.lead, lead.hours, variable.scores.forecasts, csv_cell(variable.name),
@@ -91,6 +120,7 @@ std::string score_csv(const ScoreReport& report) {
       for (const auto& [name, value] : figures_of_scores(variable)) {
         text += std::isfinite(value) ? fmt::format(",{}", value) : ",";
       }
+      for (const auto& [name, count] : counts_of_scores(variable.scores)) text += fmt::format(",{}", count);
     }
   }
   return text + "\n";
@@ -118,8 +148,23 @@ std::string score_table(const ScoreReport& report) {
           {cell_text(scores.rmse), cell_text(scores.acc), cell_text(scores.bias), cell_text(scores.persistence_rmse),
            cell_text(scores.climatology_rmse), cell_text(scores.damped_persistence_rmse)});
     }
+    for (const ScoredVariable& one : lead.variables) {
+      const std::string left_out = left_out_text(one.scores);
+      if (!left_out.empty()) text += fmt::format("Left out of {}: {}.\n", one.name, left_out);
+    }
   }
   return text + "The last three columns are the rmse of persistence, climatology and damped persistence.\n";
+}
+
+std::vector<std::string> forecasts_left_out(const ScoreReport& report) {
+  std::vector<std::string> sentences;
+  for (const ScoredLead& lead : report.leads) {
+    for (const ScoredVariable& one : lead.variables) {
+      if (one.scores.places.without_forecast == 0) continue;
+      sentences.push_back(fmt::format("{} {} ahead: {}", one.name, lead.lead, left_out_text(one.scores)));
+    }
+  }
+  return sentences;
 }
 
 }  // namespace terrace::data

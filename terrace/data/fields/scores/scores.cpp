@@ -54,13 +54,16 @@ struct KnownSums {
 // Of the errors of the forecast and of persistence.
 struct ErrorSums {
   KnownSums forecast = {}, persistence = {};
+  Lanes happened = {};  // places with a truth
 };
 
 TERRACE_VECTOR_CLONES
 ErrorSums error_sums(const float* forecast, const float* truth, const float* start, size_t columns) {
   ErrorSums sums;
+  const Lanes zero = {}, one = zero + 1.0;
   for (size_t column = 0; column < columns; column += num_lanes) {
     const Lanes happened = lanes_of(truth, column, columns);
+    sums.happened += happened == happened ? one : zero;
     sums.forecast.add(lanes_of(forecast, column, columns) - happened);
     sums.persistence.add(lanes_of(start, column, columns) - happened);
   }
@@ -164,10 +167,16 @@ FieldFigures figures_of_field(const GridWeights& weights, const ScoredFields& fi
   const size_t rows = weights.cosine.size(), columns = fields.truth.size() / rows;
   WeightedMean square, area_square, bias, persistence, climatology, damped;
   Correlation forecast_acc, persistence_acc;
+  ScoredPlaces places;
   for (size_t row = 0; row < rows; ++row) {
     const double w = weights.cosine[row];
     const RowPointers at = row_pointers(fields, row * columns);
     const ErrorSums errors = error_sums(at.forecast, at.truth, at.start, columns);
+    const auto compared = static_cast<int64_t>(sum_of(errors.forecast.count));
+    const auto happened = static_cast<int64_t>(sum_of(errors.happened));
+    places.compared += compared;
+    places.without_forecast += happened - compared;
+    places.without_truth += static_cast<int64_t>(columns) - happened;
     square.add(w, errors.forecast.square, errors.forecast.count);
     area_square.add(weights.area[row], errors.forecast.square, errors.forecast.count);
     bias.add(w, errors.forecast.sum, errors.forecast.count);
@@ -186,7 +195,8 @@ FieldFigures figures_of_field(const GridWeights& weights, const ScoredFields& fi
           .persistence_square = persistence.value(),
           .persistence_acc = persistence_acc.value(),
           .climatology_square = climatology.value(),
-          .damped_square = damped.value()};
+          .damped_square = damped.value(),
+          .places = places};
 }
 
 AnomalyProducts anomaly_products(const GridWeights& weights, const ScoredFields& fields) {
@@ -210,6 +220,10 @@ double ScoreSums::Mean::value() const { return count > 0 ? sum / static_cast<dou
 
 void ScoreSums::add(const FieldFigures& figures) {
   ++forecasts_;
+  if (std::isnan(figures.square)) ++left_out_;
+  places_.compared += figures.places.compared;
+  places_.without_forecast += figures.places.without_forecast;
+  places_.without_truth += figures.places.without_truth;
   rmse_.add(std::sqrt(figures.square));
   square_.add(figures.square);
   area_square_.add(figures.area_square);
@@ -223,6 +237,8 @@ void ScoreSums::add(const FieldFigures& figures) {
 
 Scores ScoreSums::scores() const {
   return {.forecasts = forecasts_,
+          .left_out = left_out_,
+          .places = places_,
           .rmse = rmse_.value(),
           .rmse_weatherbench1 = std::sqrt(square_.value()),
           .rmse_weatherbench2 = std::sqrt(area_square_.value()),

@@ -29,6 +29,13 @@ struct ScoredFields {
   double damping = 0;
 };
 
+// Places of a field by what is known of them.
+struct ScoredPlaces {
+  int64_t compared = 0;
+  int64_t without_forecast = 0;  // where the truth has a value
+  int64_t without_truth = 0;
+};
+
 // Of one forecast. Places where one of the two fields of a figure is missing are left out of its mean; a figure without
 // any place is NaN.
 struct FieldFigures {
@@ -38,6 +45,7 @@ struct FieldFigures {
   double acc = 0;  // sum(w a b) / sqrt(sum(w a^2) sum(w b^2)) of the anomalies a of the forecast and b of the truth
   double persistence_square = 0, persistence_acc = 0;  // as square and acc
   double climatology_square = 0, damped_square = 0;    // as square
+  ScoredPlaces places = {};
 };
 // In double precision, in one pass over the fields.
 FieldFigures figures_of_field(const GridWeights& weights, const ScoredFields& fields);
@@ -52,6 +60,8 @@ AnomalyProducts anomaly_products(const GridWeights& weights, const ScoredFields&
 // Means over forecasts; NaN where no forecast has the figure.
 struct Scores {
   int64_t forecasts = 0;
+  int64_t left_out = 0;           // forecasts of which no place could be compared
+  ScoredPlaces places = {};       // of all forecasts
   double rmse = 0;                // the mean over forecasts of the root of `square`, as ClimaX has it
   double rmse_weatherbench1 = 0;  // the root of the mean over forecasts of `square`, as WeatherBench has it
   double rmse_weatherbench2 = 0;  // the root of the mean over forecasts of `area_square`, as WeatherBench 2 has it
@@ -72,7 +82,8 @@ class ScoreSums {
     void add(double value);
     double value() const;
   };
-  int64_t forecasts_ = 0;
+  int64_t forecasts_ = 0, left_out_ = 0;
+  ScoredPlaces places_;
   Mean rmse_, square_, area_square_, bias_, acc_, persistence_, persistence_acc_, climatology_, damped_;
 };
 
