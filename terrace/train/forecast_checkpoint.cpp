@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -103,6 +104,7 @@ class ForecastRank {
         const std::vector<int64_t> starts = starts_of(data_rank, first);
         std::vector<float> fields = shared(outputs, data_rank, std::ssize(starts));
         const bool is_own = data_rank == trainer_.mesh().coordinate(world_.rank(), "data");
+        if (is_own || world_.rank() == 0) keep_missing(starts, fields);
         if (feeds_back && is_own) keep(fields, ahead, earlier);
         if (world_.rank() == 0 && first + data_rank * work_.micro_batch < std::ssize(work_.plan.starts)) {
           hand_over(starts, lead, fields);
@@ -133,6 +135,16 @@ class ForecastRank {
       int64_t root = 0;
       while (all[static_cast<size_t>(root)] == 0 || trainer_.mesh().coordinate(root, "data") != data_rank) ++root;
       roots_.push_back(root);
+    }
+  }
+
+  // What the data lack at the start stays missing at every lead.
+  void keep_missing(const std::vector<int64_t>& starts, std::vector<float>& fields) const {
+    const auto numbers = static_cast<size_t>(numbers_);
+    for (size_t i = 0; i < starts.size(); ++i) {
+      work_.source->keep_missing(work_.plan.starts[static_cast<size_t>(starts[i])],
+                                 std::span(fields).subspan(i * numbers, numbers),
+                                 std::numeric_limits<float>::quiet_NaN());
     }
   }
 

@@ -37,8 +37,9 @@ struct ForecastRequest {
 
 // Starts are divided among the data-parallel ranks and computed in the micro-batches of the run, so that memory does
 // not grow with their number. Without a rollout each lead is predicted at once, else the forecast is fed back as the
-// next input. Shows progress. False where a stop was requested. Throws UserError for names, grids, units and steps that
-// are not those of the checkpoint's data; with a launcher, all ranks throw a Refusal.
+// next input. Places that the data lack at a start are NaN in its forecasts. Shows progress. False where a stop was
+// requested. Throws UserError for names, grids, units and steps that are not those of the checkpoint's data; with a
+// launcher, all ranks throw a Refusal.
 bool forecast_checkpoint(const ForecastRequest& request);
 
 }  // namespace terrace::train

@@ -1,6 +1,7 @@
 """Tests terrace forecast and terrace score as a shell sees them: files that xarray opens, scores that agree with terrace evaluate,
 layouts, forecasts in steps, pages and what is refused."""
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -134,7 +135,7 @@ class Forecasting(CommandTest):
             self.assertEqual(len(a), len(b))
             for one, other in zip(a, b, strict=True):
                 self.assert_close(one, other, largest)
-        else:
+        elif not (math.isnan(a) and math.isnan(b)):
             self.assertLessEqual(abs(a - b), largest)
 
 
@@ -263,7 +264,97 @@ class Files(Forecasting):
             self.expect(2, self.run_here(*command), 'models of model.family = "gpt" forecast no fields; use terrace evaluate or generate')
 
 
+# The same fields with land in the third row, which has no values.
+LAND = """
+import sys
+import xarray as xr
+made = xr.open_dataset(sys.argv[1], decode_times=False).load()
+for name in ("t", "u"):
+    made[name].values[..., 2, 1:5] = float("nan")
+made.to_netcdf(sys.argv[2])
+"""
+
+# A file of forecasts whose starts are those of the arguments; "nan": every second one without values.
+CHANGED_STARTS = """
+import sys
+import xarray as xr
+made = xr.open_dataset(sys.argv[1], decode_timedelta=False).load()
+made = made.isel(time=[int(word) for word in sys.argv[3].split(",")])
+if "nan" in sys.argv:
+    made["u"].values[::2] = float("nan")
+    made["u"].values[1, 0, 2, 3] = float("nan")
+if "other" in sys.argv:
+    made["u"].values[-1, 0, 0, 0] += 1
+made.to_netcdf(sys.argv[2])
+"""
+
+
+class Land(Forecasting):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        python(LAND, "fields.in", "land.in", folder=cls.folder)
+        prepare(cls.folder, "land.in", "land", "--mask")
+
+    def assert_land(self, field):
+        for row, values in enumerate(field):
+            for column, value in enumerate(values):
+                self.assertEqual(math.isnan(value), row == 2 and 1 <= column < 5, (row, column))
+
+    def test_stays_missing_at_every_lead_and_is_no_input_of_later_steps(self):
+        self.train("land", "--set", "data.fields=land")
+        self.train("land_damped", "--set", "data.fields=land", "--set", "model.predicts=damped_anomaly")
+        for run in ("land", "land_damped"):
+            days = ("--starts", "2001-03-11", "2001-03-11", "6h")
+            self.forecast("rolled.nc", *days, "--lead", "18h", "--rollout", "6h", run=run, fields="land")
+            rolled = self.read("rolled.nc")
+            for name in ("t", "u"):
+                for start in range(4):
+                    for lead in range(3):
+                        self.assert_land(rolled[name][start][lead] if name == "u" else rolled[name][start][lead][0])
+            self.forecast("first.nc", *days, run=run, fields="land")
+            python(FIELDS_OF_FORECASTS, "first.nc", "land.in", f"{run}_predicted.in", folder=self.folder)
+            prepare(self.folder, f"{run}_predicted.in", f"{run}_predicted", "--mask", days={})
+            self.forecast("second.nc", "--starts", "2001-03-11T06", "2001-03-12T00", "6h", fields=f"{run}_predicted", run=run)
+            second = self.read("second.nc")
+            for name in ("t", "u"):
+                for start in range(4):
+                    self.assert_close(second[name][start][0], rolled[name][start][1], 2e-4)
+        # Every place of the data has a forecast, so nothing but places without a truth is left out.
+        scored = json.loads(self.expect(0, self.run_here("score", "land", "--lead", "12h", "--rollout", "6h", "--strict", "--json")).stdout)
+        for figures in scored["leads"]["12h"]["variables"].values():
+            starts = scored["leads"]["12h"]["starts"]
+            self.assertEqual((figures["fields_left_out"], figures["places_left_out"], figures["places_without_truth"]), (0, 0, 4 * starts))
+
+
 class Scores(Forecasting):
+    def test_say_what_a_file_lacks_and_fail_where_that_is_asked(self):
+        self.forecast("whole.nc", "--starts", "2001-03-12", "2001-03-13", "6h")
+        python(CHANGED_STARTS, "whole.nc", "half.nc", "0,1,2,3,4,5,6,7", "nan", folder=self.folder)
+        result = self.run_here("score", "half.nc", "--data", "fields", "--json")
+        figures = json.loads(self.expect(0, result, "u 6h ahead: 4 of 8 fields have no place to compare, 193 places of the data lack a "
+                                         "forecast", "--strict").stdout)["variables"]
+        self.assertEqual((figures["u"]["fields_left_out"], figures["u"]["places_left_out"]), (4, 4 * 48 + 1))
+        self.assertEqual((figures["t_500"]["fields_left_out"], figures["t_500"]["places_left_out"]), (0, 0))
+        self.assertIn("Left out of u: 4 of 8 fields", self.run_here("score", "half.nc", "--data", "fields").stdout)
+        self.expect(2, self.run_here("score", "half.nc", "--data", "fields", "--strict"), "half.nc lacks values: u 6h ahead: 4 of 8 fields")
+        # The other half alone has the same scores but for persistence.
+        python(CHANGED_STARTS, "half.nc", "known.nc", "1,3,5,7", folder=self.folder)
+        for name, value in self.score("known.nc", "--variables", "u")["variables"]["u"].items():
+            if name in ("rmse", "rmse_weatherbench1", "rmse_weatherbench2", "acc", "bias"):
+                self.assertEqual(value, figures["u"][name], name)
+
+    def test_count_a_start_that_is_given_twice_once(self):
+        self.forecast("whole.nc", "--starts", "2001-03-12", "2001-03-13", "6h")
+        python(CHANGED_STARTS, "whole.nc", "once.nc", "0,1,2", folder=self.folder)
+        python(CHANGED_STARTS, "whole.nc", "twice.nc", "0,1,2,1", folder=self.folder)
+        python(CHANGED_STARTS, "whole.nc", "differ.nc", "0,1,2,1", "other", folder=self.folder)
+        self.assertEqual(self.score("twice.nc")["leads"], self.score("once.nc")["leads"])
+        self.expect(0, self.run_here("score", "twice.nc", "--data", "fields"), "gives 1 of its 4 starts twice, with the same forecasts; they count once")
+        self.expect(2, self.run_here("score", "twice.nc", "--data", "fields", "--strict"), "without --strict they count once")
+        self.expect(2, self.run_here("score", "differ.nc", "--data", "fields"),
+                    "has two forecasts of u from the time 2001-03-12T06:00:00 of fields: as start 2, 2001-03-12T06:00:00, and as start 4")
+
     def test_agree_with_those_of_evaluate(self):
         self.train("anomalies", "--set", "model.predicts=anomaly")
         for run in ("run", "anomalies"):

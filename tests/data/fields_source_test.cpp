@@ -327,6 +327,39 @@ TEST_F(FieldSamples, AMissingStartHasNoAnomaly) {
   }
 }
 
+// At the first time t has no values at 0 degrees, and u, which the model does not read, has none at all.
+TEST_F(FieldSamples, ForecastsKeepMissingWhatTheirStartLacks) {
+  TestFile file;
+  file.variables = {{.name = "t",
+                     .value = [](double time, double, double latitude,
+                                 double) { return latitude == 0 && time == 0 ? NC_FILL_FLOAT : time + latitude; }},
+                    {.name = "u", .value = [](double time, double, double, double longitude) {
+                       return time == 0 ? NC_FILL_FLOAT : time + longitude;
+                     }}};
+  prepare_fields({file.write(folder_ / "in_land.nc")}, folder_ / "land", {{"mask", {}}});
+  config_ = {.fields = folder_ / "land", .leads = {6 * 3600}};
+  request_ = {.inputs = {"t"}, .outputs = {"u", "t"}};
+  const FieldsSource source = this->source();
+  std::vector<float> outputs(24, 5);
+  source.keep_missing(0, outputs, -1);
+  for (size_t place = 0; place < 12; ++place) {
+    EXPECT_EQ(outputs[place], 5) << "a variable without any value at the start says nothing of places";
+    EXPECT_EQ(outputs[12 + place], place / 4 == 1 ? -1 : 5);
+  }
+  // What a model makes of the land is no input of the next step, and no anomaly.
+  const std::map<int64_t, std::vector<float>> earlier = {{1, std::vector<float>(24, 5)}};
+  const MicroBatch batch =
+      source.forecast_batch({{.start = 0, .done = 1, .lead = 1, .earlier = &earlier}}, all_tensors);
+  const std::vector<float> inputs = numbers_of(batch, "inputs"), before = numbers_of(batch, "before"),
+                           climatology = numbers_of(batch, "climatology_before");
+  for (size_t place = 0; place < 12; ++place) {
+    EXPECT_EQ(inputs[place], place / 4 == 1 ? 0 : 5);
+    EXPECT_EQ(before[place], 5);
+    EXPECT_EQ(before[12 + place], place / 4 == 1 ? 0 : 5);
+    EXPECT_EQ(climatology[12 + place] == 0, place / 4 == 1);
+  }
+}
+
 TEST_F(FieldSamples, GapsAreNeverWithinASample) {
   TestFile file;
   file.times = {0, 6, 12, 24, 30, 36};

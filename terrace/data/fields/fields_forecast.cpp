@@ -1,5 +1,7 @@
 // Makes the inputs of forecasts.
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 
 #include "terrace/data/fields/fields_source.h"
 #include "terrace/data/fields/normalised_fields.h"
@@ -31,9 +33,13 @@ void FieldsSource::add_forecast_inputs(const ForecastStep& step, TensorWriter& v
       continue;
     }
     const std::vector<float>& predicted = step.earlier->at(at);
-    for (const std::string& name : request_.inputs) {
-      const auto output = std::ranges::find(request_.outputs, name) - request_.outputs.begin();
-      values.add(std::span(predicted).subspan(static_cast<size_t>(output) * places, places));
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const auto output = std::ranges::find(request_.outputs, request_.inputs[i]) - request_.outputs.begin();
+      const std::span<const float> start = dataset_.field(step.start, inputs_[i].variable);
+      const auto* from = predicted.data() + static_cast<size_t>(output) * places;
+      // A place that the start lacks is an input of 0 at every step, as in training.
+      std::ranges::transform(start, std::span(from, places), values.next(places).begin(),
+                             [](float known, float value) { return std::isnan(known) ? 0.0F : value; });
     }
   }
   for (const Channel& constant : constants_) {
@@ -43,7 +49,24 @@ void FieldsSource::add_forecast_inputs(const ForecastStep& step, TensorWriter& v
 
 void FieldsSource::add_last_outputs(const ForecastStep& step, TensorWriter& values) const {
   if (step.done == 0) return add_fields(step.start, outputs_, values);
-  values.add(step.earlier->at(step.done));
+  const std::vector<float>& predicted = step.earlier->at(step.done);
+  const std::span<float> written = values.next(predicted.size());
+  std::ranges::copy(predicted, written.begin());
+  keep_missing(step.start, written, 0);
+}
+
+void FieldsSource::keep_missing(int64_t start, std::span<float> outputs, float in_place) const {
+  if (!description().has_missing) return;
+  const auto places = static_cast<size_t>(description().places());
+  const auto is_missing = [](float value) { return std::isnan(value); };
+  for (size_t output = 0; output < outputs_.size(); ++output) {
+    const std::span<const float> known = dataset_.field(start, outputs_[output].variable);
+    const bool is_read = std::ranges::find(request_.inputs, request_.outputs[output]) != request_.inputs.end();
+    if (!is_read && std::ranges::all_of(known, is_missing)) continue;
+    for (size_t place = 0; place < places; ++place) {
+      if (is_missing(known[place])) outputs[output * places + place] = in_place;
+    }
+  }
 }
 
 MicroBatch FieldsSource::forecast_batch(const std::vector<ForecastStep>& steps, const TensorNames& names) const {

@@ -391,7 +391,7 @@ void FieldsSource::add_climatology(int64_t target, TensorWriter& values) const {
 void FieldsSource::add_climatology_before(int64_t start, int64_t done, TensorWriter& values) const {
   const std::span<float> written = values.rest();
   add_climatology(dataset_.instant_after(start, done), values);
-  if (done > 0) return;
+  if (done > 0) return keep_missing(start, written.first(written.size() - values.rest().size()), 0);
   auto at = written.begin();
   for (const Channel& output : outputs_) {
     NumbersAtHand at_hand(staged());

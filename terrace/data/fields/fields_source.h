@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,6 +96,10 @@ class FieldsSource : public Source {
   std::vector<std::string> inputs_without_forecast() const;
   // Whether the data have all inputs of a sample that begins at a time.
   bool has_inputs(int64_t start) const;
+  // Sets the places of outputs [Vo, H, W] of a forecast that are missing in the data at its start, such as land in a
+  // temperature of the sea: what the model computes there was never compared with anything. An output that the model
+  // does not read, and of which the start has no value at all, stays as it is.
+  void keep_missing(int64_t start, std::span<float> outputs, float in_place) const;
 
   const FieldsDataset& dataset() const { return dataset_; }
   const FieldsConfig& config() const { return config_; }
@@ -122,7 +127,7 @@ class FieldsSource : public Source {
   void add_climatology(int64_t target, TensorWriter& values) const;
   // Throws UserError where these tensors need a climatology that the data lack.
   void check_climatology(const TensorNames& names) const;
-  // So many steps after a time of the data; at that time itself, 0 where the output is missing.
+  // So many steps after a time of the data; 0 where the output is missing at that time.
   void add_climatology_before(int64_t start, int64_t done, TensorWriter& values) const;
   void add_forecast_inputs(const ForecastStep& step, TensorWriter& values) const;
   // At the time of the last input.
