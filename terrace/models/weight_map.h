@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "terrace/base/attached_file.h"
 #include "terrace/config/config.h"
 
 namespace terrace::models {
@@ -31,6 +32,7 @@ struct WeightMapRequest {
   // The configuration of the checkpoint's run. Throws UserError if it is not of this family.
   const std::function<config::Config()>& stored_config;
   const config::Config& config;  // of the new run
+  AttachedPaths attached = {};   // files that the checkpoint keeps
 };
 
 // A wanted tensor that is in neither list is taken as it is, from the stored tensor of its name and shape. A stored
@@ -39,6 +41,7 @@ struct WeightMap {
   std::map<std::string, ComputedTensor> computed = {};  // by wanted name
   std::set<std::string> initial = {};                   // wanted tensors that keep their initial values
   std::set<std::string> dropped = {};                   // stored tensors that are not used
+  std::vector<std::string> notes = {};                  // what a user has to know of what is computed, each a clause
 };
 
 }  // namespace terrace::models

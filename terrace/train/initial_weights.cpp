@@ -68,8 +68,11 @@ InitialWeights::InitialWeights(const config::Config& config, const checkpoint::R
     for (const NamedTensor& named : groups.back().tensors) wanted.emplace(named.name, named.mark.global_shape);
   }
   const std::function<config::Config()> stored_config = [&] { return checkpoint.config({config.family}); };
-  map_ = config.family->model->map_weights(
-      {.stored = stored, .wanted = wanted, .stored_config = stored_config, .config = config});
+  map_ = config.family->model->map_weights({.stored = stored,
+                                            .wanted = wanted,
+                                            .stored_config = stored_config,
+                                            .config = config,
+                                            .attached = checkpoint.attached()});
   check_map(map_, stored, wanted);
   left_out_ = map_.dropped;
   for (const auto& [name, computed] : map_.computed) left_out_.insert(computed.from.begin(), computed.from.end());
@@ -95,6 +98,7 @@ std::string InitialWeights::text() const {
     parts.push_back(
         fmt::format("{} of the checkpoint dropped: {}", counted(map_.dropped.size(), "tensor"), listed(map_.dropped)));
   }
+  parts.insert(parts.end(), map_.notes.begin(), map_.notes.end());
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 

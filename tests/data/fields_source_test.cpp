@@ -360,6 +360,16 @@ TEST_F(FieldSamples, ForecastsKeepMissingWhatTheirStartLacks) {
   }
 }
 
+TEST_F(FieldSamples, OnlyFieldsAroundTheGlobeAreTurned) {
+  TestFile file = file_of_waves();
+  file.longitudes = {350, 0, 10, 20};
+  prepare_fields({file.write(folder_ / "in_region.nc")}, folder_ / "region");
+  config_.fields = folder_ / "region";
+  EXPECT_EQ(problem(), "");
+  config_.turned = true;
+  EXPECT_THAT(problem(), HasSubstr("data.turned = true turns fields about the poles, and the 4 longitudes of"));
+}
+
 TEST_F(FieldSamples, GapsAreNeverWithinASample) {
   TestFile file;
   file.times = {0, 6, 12, 24, 30, 36};

@@ -4,10 +4,14 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "terrace/base/file.h"
+#include "terrace/data/fields/fields_description.h"
 #include "terrace/models/families.h"
 #include "tests/models/small_vits.h"
+#include "tests/scratch_folder.h"
 
 namespace terrace::models::vit {
 namespace {
@@ -33,12 +37,13 @@ Shapes shapes_of(const config::Config& config) {
   return shapes;
 }
 
-// The map to a run whose keys differ from those of the stored one.
-WeightMap map_to(const Keys& keys, const Keys& stored_keys = {}) {
+// The map to a run whose keys differ from those of the stored one, whose checkpoint keeps files.
+WeightMap map_to(const Keys& keys, const Keys& stored_keys = {}, const AttachedPaths& attached = {}) {
   const config::Config before = stored_run(stored_keys), now = stored_run(keys);
   const Shapes stored = shapes_of(before), wanted = shapes_of(now);
   const std::function<config::Config()> stored_config = [&before] { return before; };
-  return vit_weight_map({.stored = stored, .wanted = wanted, .stored_config = stored_config, .config = now});
+  return vit_weight_map(
+      {.stored = stored, .wanted = wanted, .stored_config = stored_config, .config = now, .attached = attached});
 }
 
 at::Tensor computed(const WeightMap& map, const std::string& name, const at::Tensor& stored) {
@@ -117,6 +122,51 @@ TEST(VitWeightMap, InterpolatesPositions) {
   EXPECT_TRUE(result.narrow(0, 4, 4).allclose(mixed(rows[0], rows[1])));
   EXPECT_TRUE(result.narrow(0, 8, 4).allclose(mixed(rows[1], rows[0])));
   EXPECT_TRUE(result.narrow(0, 12, 4).allclose(rows[1]));
+}
+
+// The description of fields on a grid.
+std::string described(const std::filesystem::path& path, const std::vector<double>& latitudes,
+                      const std::vector<double>& longitudes) {
+  data::FieldsDescription description{.latitudes = latitudes, .longitudes = longitudes, .times = {0}};
+  write_text_atomically(path, description.text());
+  return path.string();
+}
+
+// Patches of the globe lie at -45 and 45 degrees north and at 45 and 225 degrees east, those of the region at 5 and 25
+// and at 45 and 65: it has the shape of the globe's model, so that nothing but coordinates shows that it is another.
+TEST(VitWeightMap, InterpolatesToARegionByCoordinates) {
+  const ScratchFolder folder;
+  const std::string globe = described(folder.path() / "kept.json", {-67.5, -22.5, 22.5, 67.5}, {0, 90, 180, 270});
+  described(folder.path() / "region.json", {0, 10, 20, 30}, {40, 50, 60, 70});
+  const Keys keys = {"data.fields=" + (folder.path() / "region").string()};
+  const WeightMap map = map_to(keys, {}, {{"statistics", globe}});
+  const at::Tensor stored = counted({4, 8}).square();
+  const auto place = [&](double latitude, double longitude) {
+    const double north = (latitude + 45) / 90, east = (longitude - 45) / 180;
+    return stored[0].mul((1 - north) * (1 - east)) + stored[1].mul((1 - north) * east) +
+           stored[2].mul(north * (1 - east)) + stored[3].mul(north * east);
+  };
+  const at::Tensor expected = at::stack({place(5, 45), place(5, 65), place(25, 45), place(25, 65)});
+  EXPECT_TRUE(computed(map, "embedding.positions", stored).allclose(expected));
+  EXPECT_THAT(map.notes, testing::ElementsAre(testing::AllOf(
+                             testing::HasSubstr("by coordinates from 4 latitudes from -67.5 to 67.5"),
+                             testing::HasSubstr("to 4 latitudes from 0 to 30 and 4 longitudes from 40 to 70"),
+                             testing::Not(testing::HasSubstr("outside")))));
+  // On the same coordinates all is taken as it is.
+  EXPECT_TRUE(map_to({"data.fields=" + (folder.path() / "kept").string()}, {}, {{"statistics", globe}}).notes.empty());
+  // Statistics of other fields, named by data.statistics, do not say where the stored model's places lie.
+  described(folder.path() / "europe.json", {30, 40, 50, 60}, {0, 10, 20, 30});
+  const WeightMap moved =
+      map_to(keys, {"data.fields=" + (folder.path() / "europe").string(), "data.statistics=" + globe},
+             {{"statistics", globe}});
+  EXPECT_THAT(moved.notes, testing::ElementsAre(testing::HasSubstr(
+                               "of which 3 latitudes and 4 longitudes lie outside and take the values at its edge")));
+}
+
+TEST(VitWeightMap, SaysThatItInterpolatesByIndexWhereNoCoordinatesAreKnown) {
+  const WeightMap map = map_to({"model.grid=[8, 8]"});
+  EXPECT_THAT(map.notes, testing::ElementsAre(testing::AllOf(testing::HasSubstr("by index"),
+                                                             testing::HasSubstr("of data.fields = \"unread\""))));
 }
 
 TEST(VitWeightMap, InputsOfOneModelOnlyAreNewOrDropped) {

@@ -14,6 +14,7 @@
 #include "terrace/base/problem_list.h"
 #include "terrace/base/spelling.h"
 #include "terrace/data/divided_samples.h"
+#include "terrace/data/fields/longitude_circle.h"
 #include "terrace/data/fields/normalised_fields.h"
 #include "terrace/data/staging/staged_reader.h"
 #include "terrace/data/tensor_writer.h"
@@ -85,6 +86,12 @@ std::vector<std::string> problems_with_descriptions(const FieldsConfig& config, 
   check_statistics(names, statistics.variables, statistics_path(config), problems);
   check_statistics(config.constants, statistics.constants, statistics_path(config), problems);
   check_lengths(config, description, problems);
+  if (config.turned && !longitude_circle(description.longitudes).is_closed) {
+    problems.push_back(fmt::format(
+        "data.turned = true turns fields about the poles, and the {} longitudes of {}, from {:g} to {:g}, do not go "
+        "around the globe; remove it",
+        longitudes, config.fields, description.longitudes.front(), description.longitudes.back()));
+  }
   return problems;
 }
 

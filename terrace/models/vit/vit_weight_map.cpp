@@ -3,13 +3,19 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <optional>
 
+#include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/data/fields/fields_description.h"
+#include "terrace/data/fields/longitude_circle.h"
+#include "terrace/data/fields/scanned_fields.h"
+#include "terrace/models/vit/grid_interpolation.h"
 #include "terrace/models/vit/model.h"
 #include "terrace/models/vit/settings/config.h"
 
@@ -50,24 +56,6 @@ std::function<at::Tensor()> new_values(const config::Config& config, const std::
   };
 }
 
-// [wanted, stored]: each row is linear between the two nearest of the stored points, which divide the same interval
-// evenly. On a circle the interval's ends are neighbours, elsewhere values beyond the outermost points are constant.
-at::Tensor interpolation(int64_t wanted, int64_t stored, bool is_circle) {
-  const at::Tensor matrix = at::zeros({wanted, stored}, at::kFloat);
-  auto weights = matrix.accessor<float, 2>();
-  for (int64_t i = 0; i < wanted; ++i) {
-    const double at = (static_cast<double>(i) + 0.5) * static_cast<double>(stored) / static_cast<double>(wanted) - 0.5;
-    const auto below = static_cast<int64_t>(std::floor(at));
-    const auto share = static_cast<float>(at - static_cast<double>(below));
-    const auto inside = [&](int64_t j) {
-      return is_circle ? (j + stored) % stored : std::clamp<int64_t>(j, 0, stored - 1);
-    };
-    weights[i][inside(below)] += 1 - share;
-    weights[i][inside(below + 1)] += share;
-  }
-  return matrix;
-}
-
 void tell(const char* what, const Names& wanted, const Names& stored) {
   const auto without = [](const Names& list, const Names& others) {
     Names rest;
@@ -78,6 +66,94 @@ void tell(const char* what, const Names& wanted, const Names& stored) {
   const Names added = without(wanted, stored), left = without(stored, wanted);
   if (!added.empty()) log_info("initial weights: new {} with new values: {}", what, fmt::join(added, ", "));
   if (!left.empty()) log_info("initial weights: {} of the checkpoint left out: {}", what, fmt::join(left, ", "));
+}
+
+using data::FieldGrid;
+
+// The grid of a description, where the file is there and has as many places as the model.
+std::optional<FieldGrid> described_grid(const std::filesystem::path& path, const ModelConfig& model) {
+  if (path.empty() || !std::filesystem::exists(path)) return std::nullopt;
+  try {
+    const data::FieldsDescription description = data::read_fields_description(path);
+    const bool fits = std::ssize(description.latitudes) == model.latitudes() &&
+                      std::ssize(description.longitudes) == model.longitudes();
+    if (fits) return FieldGrid{description.latitudes, description.longitudes};
+  } catch (const UserError&) {  // whoever reads the data says so
+  }
+  return std::nullopt;
+}
+
+// The statistics of a checkpoint are the description of its own fields unless data.statistics named others.
+std::optional<FieldGrid> stored_grid(const WeightMapRequest& request, const config::Config& stored) {
+  const data::FieldsConfig& fields = data_of(stored);
+  const auto attached = request.attached.find("statistics");
+  const std::optional<FieldGrid> kept =
+      attached == request.attached.end() ? std::nullopt : described_grid(attached->second, model_of(stored));
+  if (kept && fields.statistics.empty()) return kept;
+  const std::optional<FieldGrid> own = described_grid(data::description_path(fields.fields), model_of(stored));
+  return own ? own : kept;
+}
+
+// Of rows and of columns.
+struct Matrices {
+  at::Tensor rows, columns;  // [wanted, stored]
+};
+
+struct GridMap {
+  bool is_same = true;
+  Matrices places, patches;
+  std::string note = {};  // what is done, and where the new grid reaches beyond the stored one
+};
+
+// How many of the latitudes and longitudes lie outside of the cells of a grid, in words; "" where none does.
+std::string outside_text(const FieldGrid& wanted, const FieldGrid& stored) {
+  const auto number = [](auto begin, auto end, auto is_outside) { return std::count_if(begin, end, is_outside); };
+  const std::vector<double>& rows = stored.latitudes;
+  const double half = rows.size() > 1 ? (rows.back() - rows.front()) / (2 * static_cast<double>(rows.size() - 1)) : 90;
+  const auto latitudes = number(wanted.latitudes.begin(), wanted.latitudes.end(), [&](double latitude) {
+    return latitude < rows.front() - half - 1e-4 || latitude > rows.back() + half + 1e-4;
+  });
+  const data::LongitudeCircle circle = data::longitude_circle(stored.longitudes);
+  const double first = circle.degrees.front(), width = circle.degrees.back() - first;
+  const double half_column = width / (2 * static_cast<double>(std::max<size_t>(1, circle.degrees.size() - 1)));
+  const auto longitudes = number(wanted.longitudes.begin(), wanted.longitudes.end(), [&](double longitude) {
+    const double from_middle = std::abs(std::remainder(longitude - first - width / 2, 360.0));
+    return !circle.is_closed && from_middle > width / 2 + half_column + 1e-4;
+  });
+  if (latitudes == 0 && longitudes == 0) return "";
+  return fmt::format(", of which {} latitudes and {} longitudes lie outside and take the values at its edge", latitudes,
+                     longitudes);
+}
+
+GridMap grid_map(const WeightMapRequest& request, const config::Config& stored_config) {
+  const ModelConfig &stored = model_of(stored_config), &wanted = model_of(request.config);
+  const std::optional<FieldGrid> from = stored_grid(request, stored_config);
+  const std::optional<FieldGrid> to = described_grid(data::description_path(data_of(request.config).fields), wanted);
+  GridMap map;
+  if (!from || !to) {
+    map.is_same = stored.grid == wanted.grid;
+    map.places = {interpolation_by_index(wanted.latitudes(), stored.latitudes(), false),
+                  interpolation_by_index(wanted.longitudes(), stored.longitudes(), true)};
+    map.patches = {interpolation_by_index(wanted.patch_rows(), stored.patch_rows(), false),
+                   interpolation_by_index(wanted.patch_columns(), stored.patch_columns(), true)};
+    map.note = fmt::format(
+        "positions are interpolated by index, as if both grids covered the globe, since the coordinates of {} are not "
+        "known",
+        !to ? fmt::format(
+                  "data.fields = " {} "", data_of(request.config).fields)
+            : "the checkpoint's fields");
+    return map;
+  }
+  map.is_same = data::are_same_grid(*from, *to);
+  map.places = {interpolation_of_latitudes(to->latitudes, from->latitudes),
+                interpolation_of_longitudes(to->longitudes, from->longitudes)};
+  map.patches = {interpolation_of_latitudes(patch_latitudes(to->latitudes, wanted.patch),
+                                            patch_latitudes(from->latitudes, stored.patch)),
+                 interpolation_of_longitudes(patch_longitudes(to->longitudes, wanted.patch),
+                                             patch_longitudes(from->longitudes, stored.patch))};
+  map.note = fmt::format("positions are interpolated by coordinates from {} to {}{}", data::grid_text(*from),
+                         data::grid_text(*to), outside_text(*to, *from));
+  return map;
 }
 
 }  // namespace
@@ -120,20 +196,18 @@ WeightMap vit_weight_map(const WeightMapRequest& request) {
       });
     }
   }
-  const bool other_fields = stored.outputs != wanted.outputs || stored.grid != wanted.grid;
+  const GridMap grid = grid_map(request, stored_config);
+  const bool other_fields = stored.outputs != wanted.outputs || !grid.is_same;
   if (stored.damps_anomaly() && wanted.damps_anomaly() && other_fields) {
     const std::vector<int64_t> indices = stored_indices(wanted.outputs, stored.outputs);
-    const at::Tensor rows = interpolation(wanted.latitudes(), stored.latitudes(), false);
-    const at::Tensor columns = interpolation(wanted.longitudes(), stored.longitudes(), true);
-    compute("head.damping",
-            [indices, rows, columns, initial = new_values(request.config, "head.damping")](const at::Tensor& from) {
-              return matched(rows.matmul(from).matmul(columns.t()), initial(), indices, 0);  // [V, H, W]
-            });
+    compute("head.damping", [indices, rows = grid.places.rows, columns = grid.places.columns,
+                             initial = new_values(request.config, "head.damping")](const at::Tensor& from) {
+      return matched(rows.matmul(from).matmul(columns.t()), initial(), indices, 0);  // [V, H, W]
+    });
   }
-  if (stored.patch_rows() != wanted.patch_rows() || stored.patch_columns() != wanted.patch_columns()) {
-    const at::Tensor rows = interpolation(wanted.patch_rows(), stored.patch_rows(), false);
-    const at::Tensor columns = interpolation(wanted.patch_columns(), stored.patch_columns(), true);
-    compute("embedding.positions", [rows, columns](const at::Tensor& from) {
+  if (!grid.is_same) {
+    map.notes.push_back(grid.note);
+    compute("embedding.positions", [rows = grid.patches.rows, columns = grid.patches.columns](const at::Tensor& from) {
       const at::Tensor grid = from.unflatten(0, {rows.size(1), columns.size(1)});              // [R, C, D]
       const at::Tensor wider = columns.matmul(grid);                                           // [R, C', D]
       return rows.matmul(wider.flatten(1)).unflatten(1, {columns.size(0), -1}).flatten(0, 1);  // [R' C', D]
