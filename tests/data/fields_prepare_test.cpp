@@ -358,7 +358,43 @@ TEST(PrepareFields, ARotatedGridIsNotTakenForLatitudes) {
   nc_put_att_text(id, latitude, "axis", 1, "Y");
   nc_put_att_text(id, latitude, "standard_name", 13, "grid_latitude");
   nc_close(id);
-  EXPECT_THAT(refused_fields(folder, {path}), HasSubstr("other grids have to be interpolated"));
+  EXPECT_THAT(refused_fields(folder, {path}), AllOf(HasSubstr("since rlat has the standard name grid_latitude"),
+                                                    HasSubstr("other grids have to be interpolated")));
+}
+
+// Ocean models write the numbers of rows and columns as degrees_north and degrees_east, and the real coordinates as
+// fields.
+TEST(PrepareFields, ACurvilinearGridWhoseAxesLookRegularIsRefused) {
+  const TemporaryFolder folder;
+  TestVariable latitude{.name = "lat2",
+                        .dimensions = {"y", "x"},
+                        .value = [](double, double, double y, double x) { return y + (x > 100 ? 2 : 0); },
+                        .texts = {{"units", "degrees_north"}, {"standard_name", "latitude"}}};
+  TestFile file{.latitude_name = "y", .longitude_name = "x", .variables = {named("t", {"time", "y", "x"}), latitude}};
+  EXPECT_THAT(refused_fields(folder, {file.write(folder / "ocean.nc")}),
+              AllOf(HasSubstr("t lies on a curvilinear grid: at row 1 and column 3, from 1, lat2 is -58 and y is -60"),
+                    HasSubstr("cdo remapbil")));
+  // Longitudes in the other order of dimensions, and beyond 360.
+  file.variables[1] = {.name = "lon2",
+                       .dimensions = {"x", "y"},
+                       .value = [](double, double, double y, double x) { return x + 360 + (y > 0 ? 0.5 : 0); },
+                       .texts = {{"units", "degree"}, {"standard_name", "longitude"}}};
+  EXPECT_THAT(refused_fields(folder, {file.write(folder / "ocean.nc")}),
+              HasSubstr("at row 3 and column 1, from 1, lon2 is 360.5 and x is 0"));
+  // Fields that repeat the axes say nothing else.
+  file.variables[1].value = [](double, double, double, double x) { return x + 360; };
+  EXPECT_EQ(prepare_fields({file.write(folder / "regular.nc")}, folder / "p").json.at("longitudes"), 4);
+  // An axis of a rotated grid, whatever its units.
+  file.variables = {named("t", {"time", "y", "x"})};
+  const std::string path = file.write(folder / "rotated.nc");
+  int id = 0, axis = 0;
+  nc_open(path.c_str(), NC_WRITE, &id);
+  nc_inq_varid(id, "y", &axis);
+  nc_put_att_text(id, axis, "standard_name", 13, "grid_latitude");
+  nc_close(id);
+  EXPECT_THAT(
+      refused_fields(folder, {path}),
+      HasSubstr("t lies on a rotated or curvilinear grid, since the standard name of its axis y is grid_latitude"));
 }
 
 TEST(PrepareFields, AStopLeavesNothingAndAnOldDatasetStays) {

@@ -9,6 +9,7 @@
 #include "terrace/base/error.h"
 #include "terrace/data/fields/field_file.h"
 #include "terrace/data/fields/netcdf/axes.h"
+#include "terrace/data/fields/netcdf/curvilinear.h"
 #include "terrace/data/fields/netcdf/netcdf_file.h"
 #include "terrace/data/fields/netcdf/packing.h"
 #include "terrace/data/fields/physical_units.h"
@@ -34,8 +35,8 @@ class NetcdfFields : public FieldFile {
     if (contents_.variables.empty()) {
       throw UserError::of(
           "{} has no variable with dimensions of latitudes and longitudes (coordinates in degrees_north and "
-          "degrees_east); other grids have to be interpolated to one that has them",
-          path.string());
+          "degrees_east){}; other grids have to be interpolated to one that has them",
+          path.string(), curvilinear_reason(file_));
     }
   }
 
@@ -131,6 +132,7 @@ class NetcdfFields : public FieldFile {
   }
 
   void take_grid(int variable, const NetcdfAxis& latitude, const NetcdfAxis& longitude) {
+    check_regular_grid(file_, variable, latitude, longitude);
     if (!row_order_.empty()) {
       if (latitude.name == latitude_ && longitude.name == longitude_) return;
       throw UserError::of(

@@ -10,6 +10,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/data/fields/netcdf/axes.h"
+#include "terrace/data/fields/netcdf/curvilinear.h"
 #include "terrace/data/fields/netcdf/netcdf_file.h"
 #include "terrace/data/fields/netcdf/packing.h"
 #include "terrace/data/fields/physical_units.h"
@@ -146,6 +147,7 @@ class NetcdfForecastFile : public ForecastFile {
   void take_grid(int variable, const NetcdfAxis& latitude, const NetcdfAxis& longitude) {
     take_axis(variable, latitude, latitude_);
     take_axis(variable, longitude, longitude_);
+    check_regular_grid(file_, variable, latitude, longitude);
     if (!row_order_.empty()) return;
     row_order_ = ascending_order(latitude.values, false, contents_.grid.latitudes);
     column_order_ = ascending_order(longitude.values, true, contents_.grid.longitudes);

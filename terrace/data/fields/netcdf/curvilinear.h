@@ -1,0 +1,21 @@
+// Tells grids whose places lie where latitudes and longitudes cross from curvilinear ones: rotated, tripolar and
+// others.
+#pragma once
+
+#include <string>
+
+#include "terrace/data/fields/netcdf/axes.h"
+#include "terrace/data/fields/netcdf/netcdf_file.h"
+
+namespace terrace::data {
+
+// Throws UserError where the axes of a variable, which have degrees of latitude and longitude, do not say where its
+// places lie: where CF's attributes call them coordinates of a rotated grid, or where the file has latitudes or
+// longitudes of two dimensions that differ from them. Ocean models write axes of that kind with units of degrees_north.
+void check_regular_grid(const NetcdfFile& file, int variable, const NetcdfAxis& latitude, const NetcdfAxis& longitude);
+
+// For the message about a file without a regular grid: ", since .." where it has latitudes of two dimensions or those
+// of a rotated grid, else "".
+std::string curvilinear_reason(const NetcdfFile& file);
+
+}  // namespace terrace::data
