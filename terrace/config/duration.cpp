@@ -16,8 +16,14 @@ struct Unit {
   double seconds;
 };
 
-// From the longest to the shortest; a text must use the units in this order.
-constexpr std::array units = {Unit{"d", 86'400}, Unit{"h", 3'600}, Unit{"m", 60}, Unit{"s", 1}};
+// From the longest to the shortest; a text must use the units in this order. A year has 365.25 days, a month a twelfth
+// of them, which data of calendar months and years take as these.
+constexpr std::array units = {Unit{"y", 365.25 * 86'400},
+                              Unit{"mo", 30.4375 * 86'400},
+                              Unit{"d", 86'400},
+                              Unit{"h", 3'600},
+                              Unit{"m", 60},
+                              Unit{"s", 1}};
 
 constexpr double most_seconds = 1e9;  // about 30 years
 
@@ -44,7 +50,7 @@ std::string Duration::read(const toml::node& node, double& seconds) const {
   std::optional<double> value;
   if (node.is_number()) value = *node.value<double>();
   if (node.is_string()) value = parse_duration(*node.value<std::string>());
-  if (!value) return fmt::format("must be {}, of d, h, m and s in this order", description());
+  if (!value) return fmt::format("must be {}, of y, mo, d, h, m and s in this order", description());
   if (!(*value >= 0 && *value <= most_seconds)) {
     return fmt::format("must be from 0 (none) to {:.0f} seconds", most_seconds);
   }

@@ -314,6 +314,8 @@ TEST(Parse, ReadsALengthOfTimeAsSecondsOrAText) {
   EXPECT_EQ(seconds("2d"), 172'800);
   EXPECT_EQ(seconds("1d2h3m4.5s"), 93'784.5);
   EXPECT_EQ(seconds("0.5h"), 1800);
+  EXPECT_EQ(seconds("1mo"), 30.4375 * 86400);
+  EXPECT_EQ(seconds("1y6mo2m"), 18 * 30.4375 * 86400 + 120);
   for (const std::string wrong :
        {"1x", "h", "30m1h", "1h1h", "-1h", "1 h", "inf", "nan", "-5", "1e3s", "2e9", "true", "[]", "90min", "''"}) {
     EXPECT_NE(complaint_of({"train.time_limit=" + wrong}).find("train.time_limit = "), std::string::npos) << wrong;
@@ -321,7 +323,7 @@ TEST(Parse, ReadsALengthOfTimeAsSecondsOrAText) {
   EXPECT_EQ(
       complaint_of({"train.time_limit=1:30"}),
       "--set train.time_limit=1:30: train.time_limit = \"1:30\" must be seconds, or a string such as \"1h30m\", of "
-      "d, h, m and s in this order");
+      "y, mo, d, h, m and s in this order");
 }
 
 }  // namespace

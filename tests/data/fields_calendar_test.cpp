@@ -91,8 +91,10 @@ TEST(FieldsCalendar, UnitsOfTimeAreThoseOfCf) {
   EXPECT_EQ(reference("minutes since 1970-01-02 00:00:00 +00:00"), day);
   EXPECT_EQ(time_units(Calendar::standard, "minutes since 1970-01-01").seconds, 60);
   EXPECT_EQ(time_units(Calendar::day_360, "months since 1970-01-01").seconds, 30 * day);
-  EXPECT_THAT(user_error([] { time_units(Calendar::standard, "months since 1970-01-01"); }),
-              HasSubstr("no fixed length in the calendar standard"));
+  EXPECT_EQ(time_units(Calendar::day_360, "months since 1970-01-01").months, 0);
+  EXPECT_EQ(time_units(Calendar::standard, "months since 1970-01-01").months, 1);
+  EXPECT_EQ(time_units(Calendar::standard, "years since 1970-01-01").months, 12);
+  EXPECT_EQ(time_units(Calendar::standard, "years since 1970-01-01").seconds, 365.25 * day);
   for (const char* wrong : {"", "K", "hours", "hours since yesterday", "fortnights since 1970-01-01",
                             "hours since 1970-01-01 00:00:00 +05:00", "hours since 1970-02-30"}) {
     EXPECT_THAT(user_error([&] { time_units(Calendar::standard, wrong); }), HasSubstr("the times have units")) << wrong;
@@ -100,6 +102,18 @@ TEST(FieldsCalendar, UnitsOfTimeAreThoseOfCf) {
   EXPECT_EQ(calendar_named("GREGORIAN"), Calendar::standard);
   EXPECT_EQ(calendar_named("365_day"), Calendar::noleap);
   EXPECT_THAT(user_error([] { calendar_named("mayan"); }), HasSubstr("calendar \"mayan\" is not known"));
+}
+
+// A month before the year 1 has the number -1 of months from the year 0 on.
+TEST(Calendar, MonthsAreAddedWithinTheirCalendar) {
+  const auto after = [](Calendar calendar, const char* from, int64_t months) {
+    return text_of(calendar, months_after(calendar, instants_of(calendar, from).first, months)).substr(0, 13);
+  };
+  EXPECT_EQ(after(Calendar::standard, "2000-01-31T06", 1), "2000-02-29T06");
+  EXPECT_EQ(after(Calendar::noleap, "2000-01-31T06", 1), "2000-02-28T06");
+  EXPECT_EQ(after(Calendar::day_360, "2000-01-30", 13), "2001-02-30T00");
+  EXPECT_EQ(after(Calendar::standard, "2000-03-31", -13), "1999-02-28T00");
+  EXPECT_EQ(after(Calendar::proleptic_gregorian, "0001-02-01", -14), "-001-12-01T00");
 }
 
 TEST(PhysicalUnits, OneUnitHasOneForm) {

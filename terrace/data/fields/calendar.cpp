@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <vector>
@@ -163,6 +165,12 @@ bool is_utc(std::string rest) {
          zone == "00:00" || zone == "+0000" || zone == "-00:00";
 }
 
+int64_t months_of_unit(const std::string& unit) {
+  if (unit == "month" || unit == "months") return 1;
+  return unit == "year" || unit == "years" || unit == "yr" || unit == "yrs" ? 12 : 0;
+}
+
+// 0 for units that are not known.
 double seconds_of_unit(Calendar calendar, const std::string& unit) {
   static const std::map<std::string, double> seconds = {
       {"s", 1},       {"sec", 1},      {"secs", 1},      {"second", 1},    {"seconds", 1},
@@ -171,11 +179,8 @@ double seconds_of_unit(Calendar calendar, const std::string& unit) {
       {"day", 86400}, {"days", 86400}, {"week", 604800}, {"weeks", 604800}};
   const auto found = seconds.find(unit);
   if (found != seconds.end()) return found->second;
-  const bool is_month = unit == "month" || unit == "months", is_year = unit == "year" || unit == "years";
-  if (!is_month && !is_year) return 0;
-  if (calendar == Calendar::day_360) return is_month ? 30 * 86400.0 : 360 * 86400.0;
-  throw UserError::of("the unit \"{}\" has no fixed length in the calendar {}; write the times in days", unit,
-                      name_of(calendar));
+  const double days_in_unit_month = calendar == Calendar::day_360 ? 30 : 30.4375;
+  return static_cast<double>(months_of_unit(unit) * day_seconds) * days_in_unit_month;
 }
 
 }  // namespace
@@ -209,6 +214,23 @@ Date date_of(Calendar calendar, int64_t instant) {
 }
 
 int64_t days_in_month(Calendar calendar, int64_t year, int64_t month) { return month_length(calendar, year, month); }
+
+int64_t months_after(Calendar calendar, int64_t instant, int64_t months) {
+  Date date = date_of(calendar, instant);
+  const int64_t all = date.year * 12 + date.month - 1 + months;
+  date.year = floor_divide(all, 12);
+  date.month = all - date.year * 12 + 1;
+  date.day = std::min(date.day, days_in_month(calendar, date.year, date.month));
+  return instant_of(calendar, date);
+}
+
+int64_t instant_of(Calendar calendar, const TimeUnits& units, double value) {
+  if (units.months == 0) return units.reference + std::llround(value * units.seconds);
+  const auto whole = static_cast<int64_t>(std::floor(value));
+  const int64_t from = months_after(calendar, units.reference, whole * units.months);
+  const int64_t to = months_after(calendar, units.reference, (whole + 1) * units.months);
+  return from + std::llround((value - static_cast<double>(whole)) * static_cast<double>(to - from));
+}
 
 std::string text_of(Calendar calendar, int64_t instant) {
   const Date date = date_of(calendar, instant);
@@ -275,11 +297,12 @@ TimeUnits time_units(Calendar calendar, std::string_view text) {
                        problem_with(calendar, parts.numbers).empty();
   if (!is_read) {
     throw UserError::of(
-        "the times have units \"{}\", which are not known; seconds, minutes, hours or days since a date "
+        "the times have units \"{}\", which are not known; seconds, minutes, hours, days, months or years since a date "
         "in UTC of the calendar {} are",
         text, name_of(calendar));
   }
-  return {seconds, instant_of(calendar, date_of_parts(parts.numbers))};
+  const int64_t months = calendar == Calendar::day_360 ? 0 : months_of_unit(unit);
+  return {seconds, instant_of(calendar, date_of_parts(parts.numbers)), months};
 }
 
 }  // namespace terrace::data

@@ -38,11 +38,21 @@ int64_t day_of_longest_year(Calendar calendar, const Date& date);
 // "1979-02-01T06". Throws UserError for what is no date of the calendar.
 std::pair<int64_t, int64_t> instants_of(Calendar calendar, std::string_view text);
 
+// The instant so many calendar months later, or, below 0, before; its day is at most the last one of its month.
+int64_t months_after(Calendar calendar, int64_t instant, int64_t months);
+
 // Units of time as CF writes them: "hours since 1900-01-01 00:00:00".
 struct TimeUnits {
   double seconds = 1;     // of one unit
   int64_t reference = 0;  // the instant of 0
+  // Of one unit of calendar months or years, whose lengths differ; 0: the unit has a fixed length. `seconds` is then
+  // that of the mean, 30.4375 days a month.
+  int64_t months = 0;
 };
+
+// The instant of a number of units. Whole months and years lie on the same day of their months, as the programs that
+// write such times mean them, and a fraction is the part of the way from one to the next: 0.5 is the middle of a month.
+int64_t instant_of(Calendar calendar, const TimeUnits& units, double value);
 
 // Throws UserError, without the name of a file, for units that are not known.
 TimeUnits time_units(Calendar calendar, std::string_view text);

@@ -53,8 +53,8 @@ std::vector<config::Key> fields_keys() {
   data.feature("climatology", &D::climatology, config::Text{.may_be_empty = true}, OnResume::names_fixed,
                "Prefix of the dataset with the climatology. Empty: that of `fields`.");
   data.optional("leads", &D::leads, config::Durations{}, OnResume::fixed,
-                "How far ahead of the last input the predicted fields lie; of several, each sample draws one. A month "
-                "has 30.4375 days, give or take a day.");
+                "How far ahead of the last input the predicted fields lie, such as `\"6h\"`, `\"3d\"`, `\"1mo\"` or "
+                "`\"1y\"`; of several, each sample draws one. A month has 30.4375 days, give or take a day.");
   data.optional("inputs", &D::inputs, config::Whole{1, 1000}, OnResume::fixed,
                 "Times of which a sample has the fields, the last one at its start.");
   data.optional("input_step", &D::input_step, config::Duration{}, OnResume::fixed,

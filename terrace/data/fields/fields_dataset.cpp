@@ -82,12 +82,7 @@ int64_t FieldsDataset::instant_after(int64_t time, int64_t steps) const {
   if (const int64_t known = time_after(time, steps); known >= 0) return description_.times[static_cast<size_t>(known)];
   const int64_t start = description_.times[static_cast<size_t>(time)];
   if (description_.step.months == 0) return start + steps * description_.step.seconds;
-  Date date = date_of(description_.calendar, start);
-  const int64_t months = date.year * 12 + date.month - 1 + steps * description_.step.months;
-  date.year = months / 12;
-  date.month = months % 12 + 1;
-  date.day = std::min(date.day, days_in_month(description_.calendar, date.year, date.month));
-  return instant_of(description_.calendar, date);
+  return months_after(description_.calendar, start, steps * description_.step.months);
 }
 
 }  // namespace terrace::data

@@ -109,6 +109,7 @@ FieldsDescription description_of(const Json& json) {
 }  // namespace
 
 std::string TimeStep::text() const {
+  if (months > 0 && months % 12 == 0) return counted(static_cast<uint64_t>(months / 12), "year");
   if (months > 0) return counted(static_cast<uint64_t>(months), "month");
   if (seconds % day_length == 0) return counted(static_cast<uint64_t>(seconds / day_length), "day");
   return seconds % 3600 == 0 ? fmt::format("{} h", seconds / 3600) : fmt::format("{} s", seconds);

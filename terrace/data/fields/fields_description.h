@@ -35,10 +35,12 @@ struct FieldOfDataset {
 // The length of time between two times: seconds, or calendar months.
 struct TimeStep {
   int64_t seconds = 0;
-  int64_t months = 0;  // 1 where every time lies in the month after that of the time before; then seconds is 0
+  // Calendar months, such as 1, 3 of seasons and 12 of years, where each time lies so many months after the one before;
+  // then seconds is 0.
+  int64_t months = 0;
   bool operator==(const TimeStep&) const = default;
 
-  std::string text() const;  // "6 h", "1 month"
+  std::string text() const;  // "6 h", "1 month", "1 year"
   // How many steps a length of time in seconds is; a month counts 30.4375 days, give or take a day. No value where it
   // is no whole number of steps.
   std::optional<int64_t> steps(double length_seconds) const;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "terrace/base/error.h"
@@ -93,27 +94,43 @@ void check_complete(const FieldsPlan& plan, const std::vector<int64_t>& times, c
   throw_problems(problems, "variables that lack times");
 }
 
-// Whether every time lies in another month than the one before, about a month after it.
-bool are_monthly(Calendar calendar, const std::vector<int64_t>& times) {
-  int64_t shortest = 0;
+// The most months, such as 1, 3 of seasons or 12 of years, of which every time lies a multiple after the one before, by
+// its month and about by its days; 0 where there are none.
+int64_t step_months(Calendar calendar, const std::vector<int64_t>& times) {
+  int64_t step = 0;
   for (size_t i = 1; i < times.size(); ++i) {
     const Date date = date_of(calendar, times[i]), before = date_of(calendar, times[i - 1]);
     const int64_t apart = (date.year - before.year) * 12 + date.month - before.month;
     const int64_t seconds = times[i] - times[i - 1];
     if (apart < 1 || seconds < (apart * 30 - 3) * day_of_seconds || seconds > (apart * 31 + 2) * day_of_seconds) {
-      return false;
+      return 0;
     }
-    shortest = i == 1 ? apart : std::min(shortest, apart);
+    step = std::gcd(step, apart);
   }
-  return shortest == 1;
+  return step;
+}
+
+// Whether all times lie on the same day of their months and time of the day.
+bool are_on_one_day(Calendar calendar, const std::vector<int64_t>& times) {
+  const Date first = date_of(calendar, times.front());
+  return std::ranges::all_of(times, [&](int64_t time) {
+    const Date date = date_of(calendar, time);
+    return date.day == first.day && date.second == first.second;
+  });
 }
 
 TimeStep step_of(const FieldsPlan& plan, const std::vector<int64_t>& times) {
   if (times.size() < 2) return {};
   const Calendar calendar = plan.description.calendar;
-  if (are_monthly(calendar, times)) return {.months = 1};
   TimeStep step{.seconds = times[1] - times[0]};
   for (size_t i = 1; i < times.size(); ++i) step.seconds = std::min(step.seconds, times[i] - times[i - 1]);
+  if (const int64_t months = step_months(calendar, times); months > 0) {
+    // Times 60 days apart may lie two months apart as well.
+    const bool are_neighbours = step.seconds < 40 * day_of_seconds;
+    bool has_one_length = true;
+    for (size_t i = 1; i < times.size(); ++i) has_one_length &= (times[i] - times[i - 1]) % step.seconds == 0;
+    if (are_neighbours || !has_one_length || are_on_one_day(calendar, times)) return {.months = months};
+  }
   for (size_t i = 1; i < times.size(); ++i) {
     if ((times[i] - times[i - 1]) % step.seconds == 0) continue;
     throw UserError::of(

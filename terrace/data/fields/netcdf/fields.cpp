@@ -166,16 +166,20 @@ class NetcdfFields : public FieldFile {
                           file_.path().string(), file_.name(variable), time.name, time_);
     }
     time_ = time.name;
-    const std::string calendar = file_.text(time.variable, "calendar");
+    take_instants(time.variable, time.values);
+  }
+
+  void take_instants(int variable, const std::vector<double>& values) {
+    const std::string calendar = file_.text(variable, "calendar");
     try {
       contents_.calendar = calendar.empty() ? Calendar::standard : calendar_named(calendar);
-      const TimeUnits units = time_units(contents_.calendar, file_.text(time.variable, "units"));
-      for (const double value : time.values) {
+      const TimeUnits units = time_units(contents_.calendar, file_.text(variable, "units"));
+      for (const double value : values) {
         if (!std::isfinite(value) || std::abs(value * units.seconds) > 1e15) {
           throw UserError::of("entry {} of {} is {}, which is no time; the file may be truncated or damaged",
-                              contents_.times.size() + 1, time_, value);
+                              contents_.times.size() + 1, file_.name(variable), value);
         }
-        contents_.times.push_back(units.reference + std::llround(value * units.seconds));
+        contents_.times.push_back(instant_of(contents_.calendar, units, value));
       }
     } catch (const UserError& error) {
       throw UserError::of("{}: {}", file_.path().string(), error.what());

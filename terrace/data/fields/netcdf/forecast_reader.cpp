@@ -158,17 +158,19 @@ class NetcdfForecastFile : public ForecastFile {
       const std::string calendar = file_.text(start_->variable, "calendar");
       contents_.calendar = calendar.empty() ? Calendar::standard : calendar_named(calendar);
       const TimeUnits units = time_units(contents_.calendar, file_.text(start_->variable, "units"));
-      for (const double value : start_->values) contents_.starts.push_back(instant_at(value, units));
+      for (const double value : start_->values) {
+        contents_.starts.push_back(instant_at(contents_.calendar, value, units));
+      }
     } catch (const UserError& error) {
       throw UserError::of("{}: {}", file_.path().string(), error.what());
     }
   }
 
-  static int64_t instant_at(double value, const TimeUnits& units) {
+  static int64_t instant_at(Calendar calendar, double value, const TimeUnits& units) {
     if (!std::isfinite(value) || std::abs(value * units.seconds) > 1e15) {
       throw UserError::of("a start is {}, which is no time; the file may be truncated or damaged", value);
     }
-    return units.reference + std::llround(value * units.seconds);
+    return instant_of(calendar, units, value);
   }
 
   void take_leads() {

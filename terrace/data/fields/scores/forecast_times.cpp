@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "terrace/base/error.h"
 #include "terrace/base/plural.h"
@@ -14,8 +13,6 @@
 
 namespace terrace::data {
 namespace {
-
-constexpr double seconds_of_month = 30.4375 * 86400;
 
 std::string time_text(const FieldsDescription& all, int64_t time) {
   return text_of(all.calendar, all.times[static_cast<size_t>(time)]);
@@ -173,16 +170,10 @@ std::pair<int64_t, int64_t> times_between(const FieldsDescription& all, const st
   return {begin - all.times.begin(), end - all.times.begin()};
 }
 
-std::optional<double> lead_seconds(const std::string& text) {
-  if (!text.ends_with("mo")) return config::parse_duration(text);
-  int64_t months = 0;
-  const char* const end = text.data() + text.size() - 2;
-  const auto [rest, error] = std::from_chars(text.data(), end, months);
-  if (error != std::errc() || rest != end || months > 12000) return std::nullopt;
-  return static_cast<double>(months) * seconds_of_month;
-}
+std::optional<double> lead_seconds(const std::string& text) { return config::parse_duration(text); }
 
 std::string lead_text(const TimeStep& step, int64_t steps) {
+  if (step.months > 0 && step.months % 12 == 0) return fmt::format("{}y", steps * step.months / 12);
   if (step.months > 0) return fmt::format("{}mo", steps * step.months);
   const int64_t seconds = steps * step.seconds;
   if (seconds % 3600 == 0) return fmt::format("{}h", seconds / 3600);

@@ -29,9 +29,9 @@ struct ForecastPlan {
 // no date.
 std::pair<int64_t, int64_t> times_between(const FieldsDescription& all, const std::string& from, const std::string& to);
 
-// The seconds of a lead such as "72h", "3d" or, with 30.4375 days each, "2mo"; no value for what is none.
+// The seconds of a lead such as "72h", "3d" or, with 30.4375 days a month, "2mo" or "1y"; no value for what is none.
 std::optional<double> lead_seconds(const std::string& text);
-// The lead in the words that lead_seconds() reads: "72h", "1mo".
+// The lead in the words that lead_seconds() reads: "72h", "1mo", of yearly data "2y".
 std::string lead_text(const TimeStep& step, int64_t steps);
 // Steps of the data for each lead, ascending, each once. Throws UserError, with leads that are possible, for what is no
 // multiple of the step.
