@@ -1,4 +1,5 @@
-// Times of fields: calendar months, seasons and years.
+// Times of fields: calendar months, seasons and years, and files of one time each without a dimension of times.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "terrace/data/fields/fields_dataset.h"
@@ -31,6 +32,33 @@ class FieldsTimes : public testing::Test {
                              const std::string& calendar = "standard", const Flags& flags = {}) const {
     prepare_fields({file_at(times, units, calendar).write(folder_ / "in.nc")}, folder_ / "p", flags);
     return FieldsDataset(folder_ / "p").description();
+  }
+
+  // A file with t [lat, lon] and a time without a dimension; `value` is t everywhere.
+  std::string single(const std::string& name, double hours, double value, const std::string& variable = "t",
+                     bool names_time = true) const {
+    TestFile file{.times = {}, .variables = {{.name = variable, .dimensions = {"lat", "lon"}}}};
+    file.variables[0].value = [value](double, double, double, double) { return value; };
+    if (names_time) file.variables[0].texts["coordinates"] = "height time";
+    const std::string path = file.write(folder_ / name);
+    int id = 0;
+    nc_open(path.c_str(), NC_WRITE, &id);
+    nc_redef(id);
+    add_scalar(id, "reference", "forecast_reference_time", -24);
+    add_scalar(id, "time", "time", hours);
+    nc_close(id);
+    return path;
+  }
+
+  static void add_scalar(int id, const char* name, const std::string& standard_name, double value) {
+    const std::string units = "hours since 2000-01-01";
+    int variable = 0;
+    nc_def_var(id, name, NC_DOUBLE, 0, nullptr, &variable);
+    nc_put_att_text(id, variable, "units", units.size(), units.c_str());
+    nc_put_att_text(id, variable, "standard_name", standard_name.size(), standard_name.c_str());
+    nc_enddef(id);
+    nc_put_var_double(id, variable, &value);
+    nc_redef(id);
   }
 
   TemporaryFolder folder_;
@@ -94,6 +122,32 @@ TEST_F(FieldsTimes, MonthsAndYearsSinceADateAreThoseOfTheCalendar) {
   EXPECT_THAT(times({0.5, 1.5, 2.5}, "years since 1999-01-01", "noleap"),
               ElementsAre("1999-07-02T12", "2000-07-02T12", "2001-07-02T12"));
   EXPECT_EQ(read_fields_description(folder_ / "p.json").step.months, 12);
+}
+
+TEST_F(FieldsTimes, FilesOfOneTimeAreJoined) {
+  std::vector<std::string> files;
+  for (int i = 0; i < 4; ++i) {
+    files.push_back(single(fmt::format("t{}.nc", 3 - i), 6 * (3 - i), 10 + 3 - i, "t", i != 2));
+  }
+  prepare_fields(files, folder_ / "p");
+  const FieldsDataset data(folder_ / "p");
+  const FieldsDescription& all = data.description();
+  EXPECT_EQ(text_of(all.calendar, all.times.front()), "2000-01-01T00:00:00");
+  EXPECT_EQ(all.step.seconds, 6 * 3600);
+  EXPECT_TRUE(all.constants.empty());
+  for (int64_t time = 0; time < 4; ++time) EXPECT_EQ(data.field(time, 0)[5], static_cast<float>(10 + time));
+  EXPECT_THAT(refused_fields(folder_, {files[0], files[1], files[3]}), HasSubstr("1 time is missing between"));
+  // One file alone is a dataset of one time.
+  EXPECT_EQ(prepare_fields({files[0]}, folder_ / "one").json.at("times"), 1);
+}
+
+TEST_F(FieldsTimes, AFieldOfOneTimeBesideASeriesIsAConstant) {
+  const std::string series = file_at({0, 6, 12}, "hours since 2000-01-01").write(folder_ / "series.nc");
+  const std::string orography = single("orography.nc", 6, 7, "height");
+  prepare_fields({series, orography}, folder_ / "p");
+  const FieldsDescription all = read_fields_description(folder_ / "p.json");
+  EXPECT_THAT(FieldsDescription::names(all.variables), ElementsAre("t"));
+  EXPECT_THAT(FieldsDescription::names(all.constants), ElementsAre("height"));
 }
 
 }  // namespace

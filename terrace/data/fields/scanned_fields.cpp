@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <string>
 
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
@@ -50,6 +53,30 @@ size_t axis_of(std::vector<std::vector<int64_t>>& axes, const std::vector<int64_
   return axes.size() - 1;
 }
 
+// A variable whose only time is no dimension of its file, as of an orography that was cut out of a time, is a constant
+// where other variables have other times.
+void take_constants_with_a_time(ScannedFields& scanned) {
+  std::map<std::string, std::set<int64_t>> times_of;
+  std::set<int64_t> all;
+  std::set<std::string> series;
+  for (const ScannedFile& file : scanned.files) {
+    const std::vector<int64_t>& times = scanned.axes[file.axis];
+    for (const FileVariable& variable : file.variables) {
+      if (!variable.has_times) continue;
+      times_of[variable.name].insert(times.begin(), times.end());
+      all.insert(times.begin(), times.end());
+      if (!variable.has_single_time) series.insert(variable.name);
+    }
+  }
+  for (ScannedFile& file : scanned.files) {
+    for (FileVariable& variable : file.variables) {
+      const bool is_constant = variable.has_single_time && !series.contains(variable.name) &&
+                               times_of[variable.name].size() == 1 && all.size() > 1;
+      if (is_constant) variable.has_times = false;
+    }
+  }
+}
+
 }  // namespace
 
 bool are_same_grid(const FieldGrid& a, const FieldGrid& b) {
@@ -88,6 +115,7 @@ ScannedFields scan_fields(const std::vector<std::filesystem::path>& files, const
     }
   }
   throw_problems(problems, "input files that cannot be used");
+  take_constants_with_a_time(scanned);
   scanned.grid = first.grid;
   scanned.calendar = first.calendar;
   return scanned;

@@ -12,6 +12,7 @@
 #include "terrace/data/fields/netcdf/curvilinear.h"
 #include "terrace/data/fields/netcdf/netcdf_file.h"
 #include "terrace/data/fields/netcdf/packing.h"
+#include "terrace/data/fields/netcdf/single_time.h"
 #include "terrace/data/fields/physical_units.h"
 
 namespace terrace::data {
@@ -32,6 +33,7 @@ class NetcdfFields : public FieldFile {
     contents_.path = path;
     const int count = file_.variables();
     for (int variable = 0; variable < count; ++variable) add(variable);
+    take_single_time();
     if (contents_.variables.empty()) {
       throw UserError::of(
           "{} has no variable with dimensions of latitudes and longitudes (coordinates in degrees_north and "
@@ -184,6 +186,21 @@ class NetcdfFields : public FieldFile {
     } catch (const UserError& error) {
       throw UserError::of("{}: {}", file_.path().string(), error.what());
     }
+  }
+
+  // A time that is no dimension belongs to the variables that name it among their coordinates, or to all where none
+  // does.
+  void take_single_time() {
+    const int time = time_.empty() ? single_time(file_) : -1;
+    if (time < 0) return;
+    std::vector<bool> names_it;
+    for (const StoredVariable& stored : stored_) names_it.push_back(has_coordinate(file_, stored.id, file_.name(time)));
+    const bool is_named = std::ranges::find(names_it, true) != names_it.end();
+    for (size_t i = 0; i < stored_.size(); ++i) {
+      if (is_named && !names_it[i]) continue;
+      contents_.variables[i].has_times = contents_.variables[i].has_single_time = true;
+    }
+    take_instants(time, file_.values(time));
   }
 
   // Pressures in hPa. A single height, such as the 2 m of a temperature, is none.
