@@ -26,6 +26,7 @@
 #include "terrace/base/units.h"
 #include "terrace/comm/launcher.h"
 #include "terrace/data/preparation.h"
+#include "terrace/data/text/corpus_record.h"
 #include "terrace/data/text/inspect.h"
 #include "terrace/data/text/prepare.h"
 
@@ -255,31 +256,55 @@ void add_prepare(CLI::App& data, const Preparations& preparations) {
   });
 }
 
+constexpr const char* checksums_are_right = "all checksums are right";
+
+void add_checksums(data::PrepareResult& result) {
+  if (!result.text.ends_with(checksums_are_right)) result.text += fmt::format("\n{}", checksums_are_right);
+  result.json["checksums"] = "right";
+}
+
+void inspect_text(const std::string& prefix, const std::string& tokenizer, int64_t sample_tokens, bool verify,
+                  bool as_json) {
+  const data::CorpusSummary summary = data::inspect(prefix, tokenizer, sample_tokens);
+  if (verify && !data::verify_corpus(prefix)) {
+    throw UserError::of(
+        "{0} has no checksums: {0}.corpus.json is missing, or of a version before they were kept; make the corpus "
+        "again, or leave --verify out",
+        prefix);
+  }
+  if (as_json) {
+    Json json = summary.json();
+    if (verify) json["checksums"] = "right";
+    // A sample may end within a character.
+    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    fmt::print("{}{}", summary.table(), verify ? fmt::format("{}\n", checksums_are_right) : "");
+  }
+}
+
 void add_inspect(CLI::App& data, const Preparations& preparations) {
-  CLI::App* command = data.add_subcommand("inspect", "Check a corpus or a dataset of graphs and show what is in it");
+  CLI::App* command =
+      data.add_subcommand("inspect", "Check a corpus or a dataset of fields or graphs and show what is in it");
   auto prefix = std::make_shared<std::string>();
   auto tokenizer = std::make_shared<std::string>();
   auto sample_tokens = std::make_shared<int64_t>(100);
-  auto json = std::make_shared<bool>(false);
+  auto json = std::make_shared<bool>(false), verify = std::make_shared<bool>(false);
   command->add_option("prefix", *prefix, "Prefix of the files that data prepare wrote")->required();
   command->add_option("--tokenizer", *tokenizer, "SentencePiece model or tokenizer.json, for a decoded sample");
   command->add_option("--sample", *sample_tokens, "Tokens of the sample")->check(not_negative())->capture_default_str();
+  command->add_flag("--verify", *verify, "Read everything and compare it with the checksums that data prepare wrote");
   command->add_flag("--json", *json, "Print the result as JSON");
   command->callback([=] {
     for (const data::Preparation* kind : preparations) {
       if (!kind->has_made(*prefix)) continue;
-      check_flags_of_kind(*command, kind->kind(), {"prefix", "json"});
-      const data::PrepareResult result = kind->inspect(*prefix);
+      check_flags_of_kind(*command, kind->kind(), {"prefix", "json", "verify"});
+      if (*verify) kind->verify(*prefix);
+      data::PrepareResult result = kind->inspect(*prefix);
+      if (*verify) add_checksums(result);
       fmt::print("{}\n", *json ? result.json.dump(2) : result.text);
       return;
     }
-    const data::CorpusSummary summary = data::inspect(*prefix, *tokenizer, *sample_tokens);
-    if (*json) {
-      // A sample may end within a character.
-      fmt::print("{}\n", summary.json().dump(2, ' ', false, Json::error_handler_t::replace));
-    } else {
-      fmt::print("{}", summary.table());
-    }
+    inspect_text(*prefix, *tokenizer, *sample_tokens, *verify, *json);
   });
 }
 

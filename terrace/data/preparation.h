@@ -53,6 +53,9 @@ class Preparation {
   // Whether the files of a prefix are a dataset of this kind, which inspect() then checks and describes.
   virtual bool has_made(const std::string& /*prefix*/) const { return false; }
   virtual PrepareResult inspect(const std::string& /*prefix*/) const { return {}; }
+  // Compares the arrays of the dataset with their checksums, which reads all of them. Throws UserError that names the
+  // first one that differs. Does nothing where inspect() does it.
+  virtual void verify(const std::string& /*prefix*/) const {}
 };
 
 }  // namespace terrace::data

@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+
+#include "terrace/base/file.h"
+#include "terrace/base/json.h"
 #include "terrace/data/text/inspect.h"
 #include "terrace/data/text/loader.h"
 #include "terrace/data/text/prepare.h"
@@ -53,6 +57,28 @@ TEST(CorpusRecord, PrepareWritesWhichTokenizerEncoded) {
   EXPECT_EQ(json["tokenizer"]["vocabulary"], 500);
   EXPECT_EQ(inspect(options.output, "", 0).json()["tokenizer"], json["tokenizer"]);
   EXPECT_EQ(record_tokenizer("{\"model\": {}}", 7).kind, "byte_pair");
+}
+
+// Between the places of the fingerprint, so that the corpus opens.
+TEST(CorpusRecord, AFlippedByteIsFoundByTheWholeChecksum) {
+  const TemporaryFolder folder;
+  const std::string prefix = folder / "a";
+  write_recorded(prefix, std::vector<int32_t>(400'000, 7), folder.write("tokenizer", "one"));
+  EXPECT_TRUE(verify_corpus(prefix));
+  EXPECT_EQ(read_corpus_record(prefix)->bin_checksum, checksum(MappedFile(prefix + ".bin").bytes()));
+  std::fstream bin(prefix + ".bin", std::ios::in | std::ios::out | std::ios::binary);
+  bin.seekp(8190);
+  bin.put(9);
+  bin.close();
+  EXPECT_EQ(load_error(config_of({prefix})), "") << "the fingerprint looks elsewhere";
+  EXPECT_THAT(user_error([&] { verify_corpus(prefix); }),
+              AllOf(HasSubstr(prefix + ".bin has another checksum than"), HasSubstr("copy it again")));
+  // A record of before there were checksums.
+  Json json = Json::parse(read_text(record_path(prefix)));
+  json.erase("checksums");
+  folder.write("a.corpus.json", json.dump());
+  EXPECT_FALSE(verify_corpus(prefix));
+  EXPECT_EQ(load_error(config_of({prefix})), "");
 }
 
 TEST(CorpusRecord, AnotherTokenizerIsRefusedWithBothHashesAndTheWayOut) {

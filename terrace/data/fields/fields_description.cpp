@@ -199,6 +199,12 @@ std::string FieldsDescription::text() const {
 std::filesystem::path fields_path(const std::string& prefix) { return prefix + ".nc"; }
 std::filesystem::path description_path(const std::string& prefix) { return prefix + ".json"; }
 
+bool describes_fields(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path)) return false;
+  const Json json = parse_json_or_discard(read_text(path));
+  return json.is_object() && json.contains("format") && json.at("format") == format_name;
+}
+
 FieldsDescription read_fields_description(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) {
     throw UserError::of(

@@ -97,6 +97,9 @@ struct FieldsDescription {
 std::filesystem::path fields_path(const std::string& prefix);       // P.nc
 std::filesystem::path description_path(const std::string& prefix);  // P.json
 
+// Whether the file is there and says that it describes fields, of whatever version.
+bool describes_fields(const std::filesystem::path& path);
+
 // Throws UserError that names the file, and says what to do, where it is missing or no description of fields.
 FieldsDescription read_fields_description(const std::filesystem::path& path);
 

@@ -20,9 +20,11 @@ namespace terrace::data {
 
 static_assert(std::endian::native == std::endian::little, "arrays are stored as the processor has them");
 
-StoreFile::StoreFile(std::filesystem::path path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor_ < 0) throw_write_error(path_);
+StoreFile::StoreFile(std::filesystem::path path, Access access) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), (access == Access::write ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+  if (descriptor_ >= 0) return;
+  if (access == Access::write) throw_write_error(path_);
+  throw std::system_error(errno, std::generic_category(), "cannot read " + path_.string());
 }
 
 StoreFile::~StoreFile() { ::close(descriptor_); }

@@ -21,8 +21,9 @@ void make_fields_store(const std::filesystem::path& path, FieldsDescription& des
 // memory in use does not grow with the file.
 class StoreFile {
  public:
+  enum class Access { read, write };
   // Throws std::system_error, as all functions do.
-  explicit StoreFile(std::filesystem::path path);
+  explicit StoreFile(std::filesystem::path path, Access access = Access::write);
   StoreFile(const StoreFile&) = delete;
   ~StoreFile();
   // `first` is the number of the first value in the array, which is row-major.

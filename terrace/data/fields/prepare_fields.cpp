@@ -24,6 +24,7 @@
 #include "terrace/data/fields/fields_plan.h"
 #include "terrace/data/fields/fields_progress.h"
 #include "terrace/data/fields/fields_store.h"
+#include "terrace/data/fields/fields_summary.h"
 #include "terrace/data/fields/fields_work.h"
 #include "terrace/data/fields/zarr_store.h"
 #include "terrace/data/prepare_ranks.h"
@@ -423,6 +424,19 @@ PrepareResult FieldsPreparation::prepare(const PrepareRequest& request) const {
     remove_abandoned_partials(description_path(prefix));
   });
   return run->run(seconds_between_records_);
+}
+
+bool FieldsPreparation::has_made(const std::string& prefix) const {
+  return describes_fields(description_path(fields_prefix(prefix)));
+}
+
+PrepareResult FieldsPreparation::inspect(const std::string& prefix) const {
+  const FieldsDataset dataset(fields_prefix(prefix));
+  return summary_of_fields(dataset.description(), dataset.prefix());
+}
+
+void FieldsPreparation::verify(const std::string& prefix) const {
+  check_checksums(FieldsDataset(fields_prefix(prefix)));
 }
 
 }  // namespace terrace::data

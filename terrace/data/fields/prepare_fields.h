@@ -20,6 +20,11 @@ class FieldsPreparation : public Preparation {
   // parts of their values, and the files that are written do not depend on the number of ranks.
   PrepareResult prepare(const PrepareRequest& request) const override;
 
+  bool has_made(const std::string& prefix) const override;
+  // Reads no values of the fields; verify() does.
+  PrepareResult inspect(const std::string& prefix) const override;
+  void verify(const std::string& prefix) const override;
+
  private:
   double seconds_between_records_;
 };

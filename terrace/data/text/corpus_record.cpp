@@ -2,10 +2,13 @@
 #include "terrace/data/text/corpus_record.h"
 
 #include <sys/stat.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -87,11 +90,11 @@ TokenizerRecord record_tokenizer(std::string_view bytes, int64_t vocabulary) {
 }
 
 std::string CorpusRecord::json() const {
-  const Json json = {
-      {"format", record_format},
-      {"fingerprint", fingerprint},
-      {"tokenizer",
-       {{"checksum", tokenizer.checksum}, {"kind", tokenizer.kind}, {"vocabulary", tokenizer.vocabulary}}}};
+  Json json = {{"format", record_format},
+               {"fingerprint", fingerprint},
+               {"tokenizer",
+                {{"checksum", tokenizer.checksum}, {"kind", tokenizer.kind}, {"vocabulary", tokenizer.vocabulary}}}};
+  if (!bin_checksum.empty()) json["checksums"] = {{"bin", bin_checksum}, {"idx", index_checksum}};
   return json.dump(2) + "\n";
 }
 
@@ -113,10 +116,15 @@ std::optional<CorpusRecord> read_corpus_record(const std::string& prefix) {
       throw refuse(fmt::format("format {}, where this program knows {}", format, record_format));
     }
     const Json& tokenizer = json.at("tokenizer");
-    return CorpusRecord{.fingerprint = json.at("fingerprint").get<std::string>(),
+    CorpusRecord record{.fingerprint = json.at("fingerprint").get<std::string>(),
                         .tokenizer = {.checksum = tokenizer.at("checksum").get<std::string>(),
                                       .kind = tokenizer.at("kind").get<std::string>(),
                                       .vocabulary = tokenizer.at("vocabulary").get<int64_t>()}};
+    if (json.contains("checksums")) {
+      record.bin_checksum = json.at("checksums").at("bin").get<std::string>();
+      record.index_checksum = json.at("checksums").at("idx").get<std::string>();
+    }
+    return record;
   } catch (const Json::exception& error) {
     throw refuse(error.what());
   }
@@ -140,6 +148,32 @@ std::string corpus_fingerprint(const std::string& name) {
   bin.expect_random_reads();
   index.expect_random_reads();
   return corpus_fingerprint(index.bytes(), bin.bytes());
+}
+
+std::string checksum_of_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  std::vector<char> part(size_t{1} << 20);
+  while (file) {
+    file.read(part.data(), std::ssize(part));
+    XXH3_64bits_update(state.get(), part.data(), static_cast<size_t>(file.gcount()));
+  }
+  if (!file.eof()) throw UserError::of("cannot read {}", path.string());
+  return fmt::format("{:016x}", XXH3_64bits_digest(state.get()));
+}
+
+bool verify_corpus(const std::string& prefix) {
+  const std::optional<CorpusRecord> record = read_corpus_record(prefix);
+  if (!record || record->bin_checksum.empty()) return false;
+  const auto check = [&](const fs::path& path, const std::string& known) {
+    if (checksum_of_file(path) == known) return;
+    throw UserError::of("{} has another checksum than {} says; it is damaged, so copy it again", path.string(),
+                        record_path(prefix).string());
+  };
+  check(bin_path(prefix), record->bin_checksum);
+  check(index_path(prefix), record->index_checksum);
+  return true;
 }
 
 void check_tokenizer_of(const std::string& corpus, const TokenizerRecord& record, const fs::path& tokenizer,

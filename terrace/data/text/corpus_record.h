@@ -31,6 +31,7 @@ TokenizerRecord record_tokenizer(std::string_view bytes, int64_t vocabulary);
 struct CorpusRecord {
   std::string fingerprint;  // of the .idx and the .bin that the record was written with
   TokenizerRecord tokenizer;
+  std::string bin_checksum = {}, index_checksum = {};  // of the whole files; "" in records of before they were kept
   bool operator==(const CorpusRecord&) const = default;
 
   std::string json() const;  // the file's content
@@ -47,6 +48,13 @@ std::string corpus_fingerprint(std::span<const std::byte> index, std::span<const
 // The fingerprint of a corpus by its name in data.train. It does not check the files otherwise; llm.c's token files
 // have no index. Throws UserError for a file that cannot be opened.
 std::string corpus_fingerprint(const std::string& name);
+
+// As terrace::checksum() of a whole file, which is read in parts.
+std::string checksum_of_file(const std::filesystem::path& path);
+
+// Compares the whole files of a corpus with the checksums of its record, which takes about a second for each gigabyte.
+// False where it has none. Throws UserError that names the file which differs.
+bool verify_corpus(const std::string& prefix);
 
 // Throws UserError where `bytes`, the content of the file `tokenizer`, are not the tokenizer of the corpus's record.
 void check_tokenizer_of(const std::string& corpus, const TokenizerRecord& record,

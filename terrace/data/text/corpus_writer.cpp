@@ -145,7 +145,9 @@ std::unique_ptr<AtomicFile> CorpusWriter::write_record(const AtomicFile& index) 
   if (!options_.tokenizer) return nullptr;
   const MappedFile index_file(index.temporary_path()), bin_file(bin_->temporary_path());
   const CorpusRecord record{.fingerprint = corpus_fingerprint(index_file.bytes(), bin_file.bytes()),
-                            .tokenizer = *options_.tokenizer};
+                            .tokenizer = *options_.tokenizer,
+                            .bin_checksum = checksum_of_file(bin_->temporary_path()),
+                            .index_checksum = checksum_of_file(index.temporary_path())};
   auto file = std::make_unique<AtomicFile>(record_path(prefix_));
   file->write(record.json());
   file->sync();
