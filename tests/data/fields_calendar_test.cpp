@@ -4,6 +4,7 @@
 
 #include "terrace/data/fields/calendar.h"
 #include "terrace/data/fields/physical_units.h"
+#include "terrace/data/fields/unit_definitions.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {
@@ -128,12 +129,43 @@ TEST(PhysicalUnits, OneUnitHasOneForm) {
   EXPECT_EQ(canonical_units("MB"), "hPa");
   EXPECT_EQ(canonical_units("W m**-2"), "W m-2");
   EXPECT_EQ(canonical_units("1/s"), "s-1");
-  for (const char* unknown : {"furlong", "m**", "m2 s-2 x", "3 m", "m+s", "?"}) {
+  for (const char* unknown : {"blorb", "m**", "m2 s-2 x", "m+s", "?", "kg/(m2 s", "kg)"}) {
     EXPECT_EQ(canonical_units(unknown), std::nullopt) << unknown;
   }
+  for (const char* celsius : {"degree_C", "°C",
+                              "\xb0"
+                              "C",
+                              "℃", "C", "Celsius"}) {
+    EXPECT_EQ(canonical_units(celsius), "degC") << celsius;
+  }
+  for (const char* flux : {"kg/(m2 s)", "kg/(m^2 s)", "kg m⁻² s⁻¹", "kg·m-2·s-1", "1/(m2 s/kg)", "(kg/m2)/s"}) {
+    EXPECT_EQ(canonical_units(flux), "kg m-2 s-1") << flux;
+  }
+  EXPECT_EQ(canonical_units("µg/m³"), canonical_units("ug m-3"));
   EXPECT_EQ(hectopascals("Pa"), 0.01);
   EXPECT_EQ(hectopascals("millibars"), 1);
   EXPECT_EQ(hectopascals("m"), std::nullopt);
+}
+
+TEST(PhysicalUnits, UnitsThatMeanTheSameAreTheSame) {
+  if (!unit_definition("m")) GTEST_SKIP() << "built without udunits2";
+  for (const auto& [a, b] : std::vector<std::pair<const char*, const char*>>{{"1e-3", "g/kg"},
+                                                                             {"0.001", "10^-3"},
+                                                                             {"W m-2", "J/(m2 s)"},
+                                                                             {"mb", "100 Pa"},
+                                                                             {"nautical_mile", "1852 m"},
+                                                                             {"umol kg-1", "1e-6 mol kg-1"},
+                                                                             {"%", "1e-2"}}) {
+    EXPECT_TRUE(are_same_units(a, b)) << a << " " << b;
+  }
+  for (const auto& [a, b] : std::vector<std::pair<const char*, const char*>>{{"K", "degC"},
+                                                                             {"hPa", "Pa"},
+                                                                             {"1e-3", "1"},
+                                                                             {"Sv", "m2 s-2"},
+                                                                             {"blorb", "blorb"},
+                                                                             {"mm/day", "kg m-2 s-1"}}) {
+    EXPECT_FALSE(are_same_units(a, b)) << a << " " << b;
+  }
 }
 
 }  // namespace

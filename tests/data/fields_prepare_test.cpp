@@ -311,11 +311,11 @@ TEST(PrepareFields, UnitsMustBeKnownAndTheSame) {
   const std::string other = file.write(folder / "other.nc");
   EXPECT_THAT(refused_fields(folder, {first, other}),
               AllOf(HasSubstr("other.nc: t has the units \"degC\""), HasSubstr("first.nc it has \"K\"")));
-  file.variables[0].texts = {{"units", "furlong"}};
+  file.variables[0].texts = {{"units", "blorb"}};
   const std::string unknown = file.write(folder / "unknown.nc");
   EXPECT_THAT(
       refused_fields(folder, {unknown}),
-      AllOf(HasSubstr("unknown.nc: t has the units \"furlong\", which are not known"), HasSubstr("--units t=UNITS")));
+      AllOf(HasSubstr("unknown.nc: t has the units \"blorb\", which are not known"), HasSubstr("--units t=UNITS")));
   prepare_fields({unknown}, folder / "p", {{"units", {"t=K"}}});
   EXPECT_EQ(read_fields_description(folder / "p.json").variables[0].units, "K");
   EXPECT_THAT(refused_fields(folder, {first}, {{"units", {"q=K"}}}), HasSubstr("--units names q"));

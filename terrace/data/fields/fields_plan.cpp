@@ -140,14 +140,13 @@ class UnitsCheck {
   void look_at(const ScannedFile& file, const FileVariable& variable) {
     const auto given = selection_.units.find(variable.name);
     if (given != selection_.units.end()) return;
-    const std::optional<std::string> units = canonical_units(variable.units);
-    const auto [known, is_first] = units_.emplace(variable.name, std::pair{units.value_or(variable.units), file.path});
-    if (!units && is_first) {
+    const auto [known, is_first] = units_.emplace(variable.name, std::pair{variable.units, file.path});
+    if (!canonical_units(variable.units) && is_first) {
       problems.push_back(
           fmt::format("{}: {} has the units \"{}\", which are not known; give the right ones with --units "
                       "{}=UNITS",
                       file.path.string(), variable.name, variable.units, variable.name));
-    } else if (units.value_or(variable.units) != known->second.first) {
+    } else if (variable.units != known->second.first && !are_same_units(variable.units, known->second.first)) {
       problems.push_back(fmt::format("{}: {} has the units \"{}\", and in {} it has \"{}\"; convert one of them",
                                      file.path.string(), variable.name, variable.units, known->second.second.string(),
                                      known->second.first));

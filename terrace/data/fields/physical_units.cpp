@@ -10,6 +10,9 @@
 #include <map>
 #include <vector>
 
+#include "terrace/data/fields/unit_definitions.h"
+#include "terrace/data/text/tokenizer/utf8.h"
+
 namespace terrace::data {
 namespace {
 
@@ -34,7 +37,14 @@ const Names& whole_names() {
                               {"unitless", "1"},
                               {"dimensionless", "1"},
                               {"nondim", "1"},
+                              {"numeric", "1"},
+                              {"proportion", "1"},
                               {"degc", "degC"},
+                              {"degreec", "degC"},
+                              {"c", "degC"},
+                              {"°c", "degC"},
+                              {"ºc", "degC"},
+                              {"℃", "degC"},
                               {"deg.c", "degC"},
                               {"celsius", "degC"},
                               {"degreescelsius", "degC"},
@@ -43,6 +53,9 @@ const Names& whole_names() {
                               {"degk", "K"},
                               {"degreesk", "K"},
                               {"degf", "degF"},
+                              {"°", "degree"},
+                              {"degreetrue", "degree"},
+                              {"degreestrue", "degree"},
                               {"mofwaterequivalent", "m of water equivalent"}};
   return names;
 }
@@ -114,7 +127,51 @@ std::string symbol_of(std::string_view word) {
   return found == symbols().end() ? "" : found->second;
 }
 
-// Cuts "m**2/s" into factors and reads them one by one.
+// Letters outside of ASCII that units are written with: those of powers, dots and the two letters mu.
+std::string in_ascii(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 16> letters = {{{"⁰", "0"},
+                                                                                      {"¹", "1"},
+                                                                                      {"²", "2"},
+                                                                                      {"³", "3"},
+                                                                                      {"⁴", "4"},
+                                                                                      {"⁵", "5"},
+                                                                                      {"⁶", "6"},
+                                                                                      {"⁷", "7"},
+                                                                                      {"⁸", "8"},
+                                                                                      {"⁹", "9"},
+                                                                                      {"⁻", "-"},
+                                                                                      {"⁺", "+"},
+                                                                                      {"·", "."},
+                                                                                      {"⋅", "."},
+                                                                                      {"µ", "u"},
+                                                                                      {"μ", "u"}}};
+  std::string ascii;
+  for (size_t at = 0; at < text.size();) {
+    const auto letter =
+        std::ranges::find_if(letters, [&](const auto& one) { return text.substr(at).starts_with(one.first); });
+    ascii += letter == letters.end() ? text.substr(at, 1) : letter->second;
+    at += letter == letters.end() ? 1 : letter->first.size();
+  }
+  return ascii;
+}
+
+// Older files are in Latin-1, which no text beyond ASCII in UTF-8 looks like.
+std::string in_utf8(std::string_view text) {
+  if (valid_length(text) == text.size()) return std::string(text);
+  std::string utf8;
+  for (const char c : text) {
+    const auto letter = static_cast<unsigned char>(c);
+    if (letter < 0x80) {
+      utf8 += c;
+    } else {
+      utf8 += static_cast<char>(0xC0U | (letter >> 6U));
+      utf8 += static_cast<char>(0x80U | (letter & 0x3FU));
+    }
+  }
+  return utf8;
+}
+
+// Cuts "m**2/(kg s)" into factors and reads them one by one.
 class UnitReader {
  public:
   explicit UnitReader(std::string_view text) : text_(text) {}
@@ -122,8 +179,20 @@ class UnitReader {
   std::optional<std::string> read() {
     while (at_ < text_.size()) {
       const char c = text_[at_];
-      if (c == ' ' || c == '.' || c == '*' || c == '(' || c == ')') {
+      if (c == ' ' || c == '.' || c == '*') {
         ++at_;
+      } else if (c == '(') {
+        ++at_;
+        signs_.push_back(divides_ ? -signs_.back() : signs_.back());
+        divides_ = false;
+      } else if (c == ')') {
+        ++at_;
+        if (signs_.size() == 1) return std::nullopt;
+        signs_.pop_back();
+        if (at_ < text_.size() && (std::isdigit(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '-' ||
+                                   text_[at_] == '^' || text_.substr(at_).starts_with("**"))) {
+          return std::nullopt;  // a power of what is in parentheses
+        }
       } else if (c == '/') {
         divides_ = true;
         ++at_;
@@ -131,6 +200,7 @@ class UnitReader {
         return std::nullopt;
       }
     }
+    if (signs_.size() > 1) return std::nullopt;
     std::vector<std::string> parts;
     for (const auto& [symbol, power] : powers_) {
       if (power != 0) parts.push_back(power == 1 ? symbol : fmt::format("{}{}", symbol, power));
@@ -158,7 +228,7 @@ class UnitReader {
     }
     const std::string symbol = symbol_of(word);
     if (symbol.empty() || !read_power(power)) return false;
-    powers_[symbol] += divides_ ? -power : power;
+    powers_[symbol] += signs_.back() * (divides_ ? -power : power);
     divides_ = false;
     return true;
   }
@@ -180,6 +250,7 @@ class UnitReader {
   std::string_view text_;
   size_t at_ = 0;
   bool divides_ = false;
+  std::vector<int> signs_ = {1};  // of the powers in each pair of parentheses that is open
   std::map<std::string, int> powers_;
 };
 
@@ -187,14 +258,36 @@ bool is_one_of(std::string_view text, const std::vector<std::string_view>& words
   return std::ranges::find(words, lower_letters(text)) != words.end();
 }
 
-}  // namespace
-
-std::optional<std::string> canonical_units(std::string_view text) {
-  std::string packed = lower_letters(text);
+// Units of the usual symbols and names alone. What is meant by them in files of weather and climate is not always what
+// it is in general: "mb" is a pressure there, and an area in udunits.
+std::optional<std::string> usual_units(const std::string& utf8) {
+  std::string packed = lower_letters(utf8);
   std::erase_if(packed, [](char c) { return c == ' ' || c == '_'; });
   const auto whole = whole_names().find(packed);
   if (whole != whole_names().end()) return whole->second;
-  return UnitReader(text).read();
+  const std::string ascii = in_ascii(utf8);
+  return UnitReader(ascii).read();
+}
+
+// The definition of canonical units by udunits. Sverdrups are sieverts there.
+std::string definition_of(const std::string& canonical) {
+  return canonical.find("Sv") != std::string::npos ? canonical : unit_definition(canonical).value_or(canonical);
+}
+
+}  // namespace
+
+std::optional<std::string> canonical_units(std::string_view text) {
+  const std::string utf8 = in_utf8(text);
+  const std::optional<std::string> usual = usual_units(utf8);
+  // udunits takes "kg)" for "kg".
+  const bool is_whole = std::ranges::count(utf8, '(') == std::ranges::count(utf8, ')');
+  return usual || !is_whole ? usual : unit_definition(in_ascii(utf8));
+}
+
+bool are_same_units(std::string_view a, std::string_view b) {
+  const std::optional<std::string> x = canonical_units(a), y = canonical_units(b);
+  if (!x || !y) return false;
+  return *x == *y || definition_of(*x) == definition_of(*y);
 }
 
 bool are_degrees_north(std::string_view units) {
@@ -206,7 +299,7 @@ bool are_degrees_east(std::string_view units) {
 }
 
 std::optional<double> hectopascals(std::string_view units) {
-  const std::optional<std::string> known = canonical_units(units);
+  const std::optional<std::string> known = usual_units(in_utf8(units));
   if (known == "hPa") return 1;
   if (known == "Pa") return 0.01;
   if (known == "kPa") return 10;

@@ -15,7 +15,8 @@ namespace {
 // A sentence where two units are known and different, else "".
 std::string problem_with_units(const FieldOfDataset& own, const FieldOfDataset& trained, const std::string& prefix) {
   const auto units = canonical_units(own.units), wanted = canonical_units(trained.units);
-  if (!units || !wanted || own.units.empty() || trained.units.empty() || *units == *wanted) return "";
+  if (!units || !wanted || own.units.empty() || trained.units.empty() || are_same_units(own.units, trained.units))
+    return "";
   return fmt::format("{} has {} in {}, and the model was trained with {}; convert it, and prepare the fields again",
                      prefix, own.name, own.units, trained.units);
 }

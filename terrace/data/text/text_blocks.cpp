@@ -21,7 +21,7 @@ std::string_view without_line_end(std::string_view line) {
   return line;
 }
 
-bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == std::string_view::npos; }
+bool is_blank_line(std::string_view line) { return line.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
 std::string too_long(const BlockRules& rules) {
   return fmt::format("longer than {} bytes; raise --max-line-bytes", rules.max_line_bytes);
@@ -278,7 +278,7 @@ std::vector<MalformedLine> for_each_text(const TextBlock& block, const BlockRule
     const size_t end = std::min(bytes.find('\n', at), bytes.size());
     const std::string_view line = bytes.substr(at, end - at);
     at = end + 1;
-    if (is_blank(line)) continue;
+    if (is_blank_line(line)) continue;
     const auto problem = line.size() > rules.max_line_bytes ? too_long(rules) : extract_text(line, rules.field, text);
     if (!problem) {
       take(text, true, true);

@@ -73,7 +73,9 @@ class ForecastMatcher {
 
   void check_units(const ForecastVariable& forecast, const FieldOfDataset& truth) {
     const auto of_file = canonical_units(forecast.units), of_data = canonical_units(truth.units);
-    if (forecast.units.empty() || truth.units.empty() || !of_file || !of_data || *of_file == *of_data) return;
+    if (forecast.units.empty() || truth.units.empty() || !of_file || !of_data ||
+        are_same_units(forecast.units, truth.units))
+      return;
     problems_.push_back(fmt::format("{} has {} in {}, and {} has it in {}; convert one of them", file_, forecast.name,
                                     forecast.units, data_.prefix(), truth.units));
   }
