@@ -12,6 +12,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 // A number that says where it belongs: longitudes as from 0 to 360.
 double place_value(double time, double level, double latitude, double longitude) {
@@ -399,6 +400,19 @@ TEST(PrepareFields, ACurvilinearGridWhoseAxesLookRegularIsRefused) {
 
 TEST(PrepareFields, AStopLeavesNothingAndAnOldDatasetStays) {
   const TemporaryFolder folder;
+  for (const auto& [bytes, format] : std::map<std::string, std::string>{
+           {std::string("GRIB\x00\x34\x80\x01", 8), "GRIB of edition 1"},
+           {std::string("GRIB\0\0\0\2\0", 9), "GRIB of edition 2"},
+           {std::string("\r\r\n024\r\r\nHTXA50 ECMF 120000\r\r\nGRIB\0\0\0\2\0", 42), "GRIB of edition 2"},
+           {"\x1f\x8b\x08", "compressed by gzip"},
+           {"<html>404</html>", "a page of the web"},
+           {"", "0 bytes"}}) {
+    const std::string path = folder.write("other.nc", bytes);
+    EXPECT_THAT(refused_fields(folder, {path}), AllOf(HasSubstr("other.nc "), HasSubstr(format))) << format;
+    EXPECT_THAT(refused_fields(folder, {path}), Not(HasSubstr("truncated"))) << format;
+  }
+  EXPECT_THAT(refused_fields(folder, {folder.write("t.grib2", std::string("GRIB\0\0\0\2", 8))}),
+              AllOf(HasSubstr("cdo -f nc4 copy"), HasSubstr("engine=\"cfgrib\""), HasSubstr("t.nc")));
   const TestFile file{.variables = {named("t")}};
   const std::string path = file.write(folder / "t.nc");
   const std::atomic<bool> stop = true;

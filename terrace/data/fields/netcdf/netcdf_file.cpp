@@ -10,6 +10,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/data/fields/classic_size.h"
+#include "terrace/data/fields/other_format.h"
 #include "terrace/data/fields/zarr_store.h"
 
 namespace terrace::data {
@@ -31,6 +32,9 @@ NetcdfFile::NetcdfFile(std::filesystem::path path) : path_(std::move(path)) {
   }
   const int status = nc_open(path_.c_str(), NC_NOWRITE, &id_);
   if (status != NC_NOERR) {
+  if (const std::string other = other_format(whole.bytes(), path_); !other.empty()) {
+    throw UserError::of("{} {}", path_.string(), other);
+  }
     throw UserError::of("{} cannot be read as NetCDF: {}{}", path_.string(), nc_strerror(status), damaged);
   }
 }
