@@ -91,6 +91,12 @@ class Store {
     write_text(path_ / array / ".zarray", described.dump());
   }
 
+  void set_attribute(const std::string& array, const std::string& key, const Json& value) const {
+    Json attributes = Json::parse(read_text(path_ / array / ".zattrs"));
+    attributes[key] = value;
+    write_text(path_ / array / ".zattrs", attributes.dump());
+  }
+
   const fs::path& path() const { return path_; }
 
  private:
@@ -139,25 +145,51 @@ TEST(FieldsOfZarr, ChunksThatAreNotThereAreMissingValues) {
   EXPECT_FALSE(std::isnan(dataset.field(6, 0)[0]));
 }
 
+TEST(FieldsOfZarr, TheFillValueOfAnArrayIsMissing) {
+  const TemporaryFolder folder;
+  Store store(folder.path() / "in.zarr");
+  store.add_field("t");
+  store.change("t", "fill_value", value_at(6, 0, 0, 180));
+  EXPECT_THAT(refused_fields(folder, {store.path()}), HasSubstr("t at 2000-01-01T06:00:00 has 1 of 12 values missing"));
+}
+
+TEST(FieldsOfZarr, AttributesThatLibnetcdfCannotReadAreNamed) {
+  const TemporaryFolder folder;
+  Store store(folder.path() / "in.zarr");
+  store.add_field("t");
+  // libnetcdf reads 17 for the second number.
+  store.set_attribute("t", "missing_value", Json::array({1000, value_at(6, 0, 60, 270)}));
+  EXPECT_THAT(refused_fields(folder, {store.path()}), HasSubstr("t at 2000-01-01T06:00:00 has 1 of 12 values missing"));
+  store.set_attribute("t", "missing_value", 1000);
+  prepare_fields({store.path()}, folder / "p");
+  store.set_attribute("t", "valid_range", {0, 300});
+  EXPECT_THAT(refused_fields(folder, {store.path()}),
+              AllOf(HasSubstr("this libnetcdf does not open it"), HasSubstr("t valid_range = [0,300]")));
+}
+
 TEST(FieldsOfZarr, WhatIsReadWronglyIsRefused) {
   const TemporaryFolder folder;
   Store store(folder.path() / "in.zarr");
   for (const char* name : {"t", "u", "v", "w", "z"}) store.add_field(name);
-  store.change("t", "compressor", {{"id", "blosc"}});
+  store.change("t", "compressor", {{"id", "blosc"}, {"cname", "lz4"}});
   store.change("u", "dtype", ">f4");
   store.change("v", "order", "F");
   store.change("w", "filters", {{{"id", "delta"}}});
   fs::resize_file(store.path() / "z/0.0.0", 20);
   const std::string refused = refused_fields(folder, {store.path()});
-  for (const char* text :
-       {"5 Zarr arrays that cannot be read", "t is compressed with blosc", "u has the type \">f4\"",
-        "v has the order of Fortran", "w has filters", "z has a chunk 0.0.0 of 20 bytes, and each chunk has 144",
-        "in.nc\"), or as Zarr of version 2 without compression"}) {
+  for (const char* text : {"5 Zarr arrays that cannot be read", "t is compressed with blosc (lz4)",
+                           "u has the type \">f4\"", "v has the order of Fortran", "w has filters (delta)",
+                           "z has a chunk 0.0.0 of 20 bytes, and each chunk has 144",
+                           "in.nc\"), or as Zarr of version 2 without compression"}) {
     EXPECT_THAT(refused, HasSubstr(text));
   }
   folder.write("three.zarr/zarr.json", "{}");
+  folder.write("three.zarr/t/zarr.json",
+               R"({"codecs": [{"name": "sharding_indexed", "configuration": {"codecs": [{"name": "bytes"},
+                   {"name": "blosc", "configuration": {"cname": "zstd"}}]}}]})");
   EXPECT_THAT(refused_fields(folder, {folder / "three.zarr"}),
-              AllOf(HasSubstr("three.zarr is a Zarr store of version 3"), HasSubstr("three.nc\")")));
+              AllOf(HasSubstr("three.zarr is a Zarr store of version 3"), HasSubstr("three.nc\")"),
+                    HasSubstr("t has the codecs sharding_indexed (bytes, blosc (zstd))")));
   fs::rename(store.path(), folder.path() / "a#b.zarr");
   for (const char* name : {"t", "u", "v", "w", "z"}) fs::remove_all(folder.path() / "a#b.zarr" / name);
   EXPECT_THAT(refused_fields(folder, {folder / "a#b.zarr"}), HasSubstr("whose path has \"#\""));

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <string>
 
+#include "terrace/base/json.h"
+
 namespace terrace::data {
 
 // By the files with which a group or an array of version 2 or 3 begins.
@@ -14,6 +16,13 @@ bool is_zarr_store(const std::filesystem::path& folder);
 // version 3. Throws UserError for these, and for arrays that are filtered, in the order of Fortran or have chunks that
 // are cut off, with every problem. A chunk that is not there has the array's fill value, as the format says.
 void check_zarr_store(const std::filesystem::path& folder);
+
+// An attribute of an array of version 2, null where it is missing or no number (NaN). Its fill value is _FillValue, as
+// xarray has it. Throws UserError where the files of the array are damaged.
+Json zarr_attribute(const std::filesystem::path& array, const std::string& attribute);
+
+// ", perhaps for these attributes: .." with those that libnetcdf 4.9 is known to refuse, or "".
+std::string unusual_attributes_of_zarr(const std::filesystem::path& folder);
 
 // The name by which libnetcdf opens the store. Throws UserError where the path has a letter with a meaning in such
 // names.

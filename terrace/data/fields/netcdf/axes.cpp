@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "terrace/data/fields/netcdf/packing.h"
 #include "terrace/data/fields/physical_units.h"
 
 namespace terrace::data {
@@ -50,7 +51,7 @@ const NetcdfAxis& NetcdfAxes::of(const NetcdfFile::Dimension& dimension) {
   const bool has_coordinate =
       axis.variable >= 0 && !file_.has_text(axis.variable) && file_.dimensions(axis.variable).size() == 1;
   if (has_coordinate) {
-    axis.values = file_.values(axis.variable);
+    axis.values = coordinate_values(file_, axis.variable);
     axis.kind = kind_by_attributes(file_, axis.variable);
     if (axis.kind == AxisKind::other) axis.kind = kind_by_name(axis.name);
   } else {

@@ -83,8 +83,7 @@ class NetcdfFields : public FieldFile {
       if (stored.kinds[i] == AxisKind::longitude) column_stride = numbers;
       numbers *= count[i];
     }
-    buffer_.resize(numbers);
-    file_.read(stored.id, start, count, buffer_.data());
+    file_.read(stored.id, start, count, buffer_);
     values.clear();
     values.reserve(slab.times * slab.levels * contents_.grid.places());
     for (size_t time = 0; time < slab.times; ++time) {
@@ -92,10 +91,8 @@ class NetcdfFields : public FieldFile {
         const size_t of_file =
             stored.level_order.empty() ? 0 : stored.level_order[slab.first_level + level] - least_level;
         for (const size_t row : row_order_) {
-          const double* line = buffer_.data() + time * time_stride + of_file * level_stride + row * row_stride;
-          for (const size_t column : column_order_) {
-            values.push_back(stored.packing.value_of(line[column * column_stride]));
-          }
+          const size_t line = time * time_stride + of_file * level_stride + row * row_stride;
+          stored.packing.append(buffer_, line, column_stride, column_order_, values);
         }
       }
     }
@@ -219,7 +216,7 @@ class NetcdfFields : public FieldFile {
   std::vector<StoredVariable> stored_;
   std::string latitude_, longitude_, time_;
   std::vector<size_t> row_order_, column_order_;
-  std::vector<double> buffer_;
+  std::vector<std::byte> buffer_;
 };
 
 }  // namespace

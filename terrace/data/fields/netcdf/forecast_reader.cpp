@@ -74,13 +74,11 @@ class NetcdfForecastFile : public ForecastFile {
       if (axis == ForecastAxis::latitude || axis == ForecastAxis::longitude) count[i] = stored.dimensions[i].size;
       numbers *= count[i];
     }
-    buffer_.resize(numbers);
-    file_.read(stored.id, first, count, buffer_.data());
+    file_.read(stored.id, first, count, buffer_);
     values.clear();
     values.reserve(numbers);
     for (const size_t row : row_order_) {
-      const double* line = buffer_.data() + row * row_stride;
-      for (const size_t column : column_order_) values.push_back(stored.packing.value_of(line[column * column_stride]));
+      stored.packing.append(buffer_, row * row_stride, column_stride, column_order_, values);
     }
   }
 
@@ -192,7 +190,7 @@ class NetcdfForecastFile : public ForecastFile {
   std::vector<StoredForecast> stored_;
   const NetcdfAxis *start_ = nullptr, *lead_ = nullptr, *latitude_ = nullptr, *longitude_ = nullptr;
   std::vector<size_t> row_order_, column_order_;
-  std::vector<double> buffer_;
+  std::vector<std::byte> buffer_;
 };
 
 }  // namespace

@@ -18,6 +18,12 @@ namespace {
 
 constexpr const char* damaged = "; it may be truncated or damaged, so copy it again";
 
+std::string without_blanks(std::string value) {
+  while (!value.empty() && (value.back() == '\0' || value.back() == ' ')) value.pop_back();
+  const size_t begin = value.find_first_not_of(' ');
+  return begin == std::string::npos ? "" : value.substr(begin);
+}
+
 }  // namespace
 
 NetcdfFile::NetcdfFile(std::filesystem::path path) : path_(std::move(path)) {
@@ -26,27 +32,29 @@ NetcdfFile::NetcdfFile(std::filesystem::path path) : path_(std::move(path)) {
     return;
   }
   const MappedFile whole(path_);
+  if (const std::string other = other_format(whole.bytes(), path_); !other.empty()) {
+    throw UserError::of("{} {}", path_.string(), other);
+  }
   if (const auto needed = size_of_classic_netcdf(whole.bytes()); needed && *needed > whole.bytes().size()) {
     throw UserError::of("{} has {} bytes and is truncated: its header tells of more; copy it again", path_.string(),
                         whole.bytes().size());
   }
   const int status = nc_open(path_.c_str(), NC_NOWRITE, &id_);
   if (status != NC_NOERR) {
-  if (const std::string other = other_format(whole.bytes(), path_); !other.empty()) {
-    throw UserError::of("{} {}", path_.string(), other);
-  }
     throw UserError::of("{} cannot be read as NetCDF: {}{}", path_.string(), nc_strerror(status), damaged);
   }
 }
 
 void NetcdfFile::open_zarr_store() {
+  is_zarr_ = true;
   check_zarr_store(path_);
   const int status = nc_open(netcdf_name_of_zarr(path_).c_str(), NC_NOWRITE, &id_);
   if (status == NC_NOERR) return;
   throw UserError::of(
-      "{} is a Zarr store, and this libnetcdf does not open it ({}); write it as NetCDF, for example in Python by "
+      "{} is a Zarr store, and this libnetcdf does not open it ({}){}; write it as NetCDF, for example in Python by "
       "xarray.open_zarr(\"{}\").to_netcdf(\"{}.nc\")",
-      path_.string(), nc_strerror(status), path_.string(), (path_.parent_path() / path_.stem()).string());
+      path_.string(), nc_strerror(status), unusual_attributes_of_zarr(path_), path_.string(),
+      (path_.parent_path() / path_.stem()).string());
 }
 
 NetcdfFile::~NetcdfFile() { nc_close(id_); }
@@ -103,19 +111,7 @@ std::string NetcdfFile::text(int variable, const std::string& attribute) const {
     if (strings.front() != nullptr) value = strings.front();
     nc_free_string(length, strings.data());
   }
-  while (!value.empty() && (value.back() == '\0' || value.back() == ' ')) value.pop_back();
-  const size_t begin = value.find_first_not_of(' ');
-  return begin == std::string::npos ? "" : value.substr(begin);
-}
-
-std::vector<double> NetcdfFile::numbers(int variable, const std::string& attribute) const {
-  nc_type type = NC_NAT;
-  size_t length = 0;
-  if (nc_inq_att(id_, variable, attribute.c_str(), &type, &length) != NC_NOERR) return {};
-  if (type == NC_CHAR || type == NC_STRING) return {};
-  std::vector<double> values(length);
-  check(nc_get_att_double(id_, variable, attribute.c_str(), values.data()), attribute);
-  return values;
+  return without_blanks(value);
 }
 
 int NetcdfFile::type(int variable) const {
@@ -137,11 +133,48 @@ std::vector<double> NetcdfFile::values(int variable) const {
   return all;
 }
 
+std::vector<std::string> NetcdfFile::texts(int variable) const {
+  const int of_values = type(variable);
+  const std::vector<Dimension> sizes = dimensions(variable);
+  std::vector<std::string> all;
+  if (of_values == NC_CHAR && sizes.size() == 2) {
+    std::string letters(sizes[0].size * sizes[1].size, ' ');
+    check(nc_get_var_text(id_, variable, letters.data()), name(variable));
+    for (size_t i = 0; i < sizes[0].size; ++i) {
+      all.push_back(without_blanks(letters.substr(i * sizes[1].size, sizes[1].size)));
+    }
+  } else if (of_values == NC_STRING && sizes.size() == 1) {
+    std::vector<char*> strings(sizes[0].size);
+    check(nc_get_var_string(id_, variable, strings.data()), name(variable));
+    for (const char* one : strings) all.push_back(one == nullptr ? "" : without_blanks(one));
+    nc_free_string(strings.size(), strings.data());
+  }
+  return all;
+}
+
 void NetcdfFile::read(int variable, const std::vector<size_t>& start, const std::vector<size_t>& count,
-                      double* values) const {
-  const int status = nc_get_vara_double(id_, variable, start.data(), count.data(), values);
-  // NC_ERANGE: a value that no float could hold becomes an infinity, which is refused with its time.
-  if (status != NC_ERANGE) check(status, name(variable));
+                      std::vector<std::byte>& numbers) const {
+  size_t bytes = bytes_of_netcdf_type(type(variable));
+  for (const size_t size : count) bytes *= size;
+  numbers.resize(bytes);
+  check(nc_get_vara(id_, variable, start.data(), count.data(), numbers.data()), name(variable));
+}
+
+size_t bytes_of_netcdf_type(int type) {
+  switch (type) {
+    case NC_BYTE:
+    case NC_UBYTE:
+      return 1;
+    case NC_SHORT:
+    case NC_USHORT:
+      return 2;
+    case NC_INT:
+    case NC_UINT:
+    case NC_FLOAT:
+      return 4;
+    default:
+      return 8;
+  }
 }
 
 std::vector<size_t> NetcdfFile::chunks(int variable) const {

@@ -26,17 +26,22 @@ class NetcdfFile {
 
   int id() const { return id_; }
   const std::filesystem::path& path() const { return path_; }
+  bool is_zarr() const { return is_zarr_; }
   int variables() const;
   std::string name(int variable) const;
   std::vector<Dimension> dimensions(int variable) const;
   // The number of a variable, -1 where there is none.
   int find(const std::string& name) const;
   std::string text(int variable, const std::string& attribute) const;  // "" where it is missing
-  std::vector<double> numbers(int variable, const std::string& attribute) const;
-  bool has_text(int variable) const;  // a variable of characters or strings
-  int type(int variable) const;       // NC_FLOAT and so on
+  bool has_text(int variable) const;                                   // a variable of characters or strings
+  int type(int variable) const;                                        // NC_FLOAT and so on
   std::vector<double> values(int variable) const;
-  void read(int variable, const std::vector<size_t>& start, const std::vector<size_t>& count, double* values) const;
+  // The entries of a variable of strings, or of characters in the last of two dimensions, without the blanks at their
+  // ends; none for other variables.
+  std::vector<std::string> texts(int variable) const;
+  // The part of a variable as it is stored, in the bytes of its type.
+  void read(int variable, const std::vector<size_t>& start, const std::vector<size_t>& count,
+            std::vector<std::byte>& numbers) const;
   // How many entries of each dimension are stored together; empty where the variable is not chunked.
   std::vector<size_t> chunks(int variable) const;
 
@@ -48,6 +53,10 @@ class NetcdfFile {
 
   std::filesystem::path path_;
   int id_ = -1;
+  bool is_zarr_ = false;
 };
+
+// Of a type of numbers, such as NC_FLOAT.
+size_t bytes_of_netcdf_type(int type);
 
 }  // namespace terrace::data

@@ -1,24 +1,55 @@
-// Missing and packed values of NetCDF variables as CF defines them.
+// Missing and packed values of NetCDF variables as CF and the NetCDF Users Guide define them.
+//
+// _FillValue, missing_value (one or several) and the numbers that the library fills variables with are numbers as they
+// are stored. valid_min, valid_max and valid_range are so too, unless they have the type of scale_factor and add_offset
+// (the wider one's) and that type is wider than the stored one: then they are physical values (NetCDF Users Guide,
+// attribute conventions). In a Zarr store, whose JSON has no types, fractions are physical values where integers are
+// packed. With _Unsigned = "true" stored integers and all of these have no sign, with "false" they have
+// one, whatever the types say.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <span>
+#include <variant>
 #include <vector>
 
 #include "terrace/data/fields/netcdf/netcdf_file.h"
 
 namespace terrace::data {
 
-// How the stored numbers of a variable become physical values.
-struct Packing {
-  std::vector<double> missing = {};  // stored numbers that stand for none
-  double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
-  double scale = 1, offset = 0;
-  double wraps_at = 0;  // what a negative number of an unsigned variable lacks; 0: the type has its own sign
-  bool is_float = false;
-
-  float value_of(double stored) const;  // NaN where it is missing
+// Which stored numbers of a type are values.
+template <typename Stored>
+struct StoredTerms {
+  static constexpr bool is_float = std::numeric_limits<Stored>::has_infinity;
+  std::vector<Stored> missing = {};  // stand for none
+  Stored least = is_float ? -std::numeric_limits<Stored>::infinity() : std::numeric_limits<Stored>::lowest();
+  Stored most = is_float ? std::numeric_limits<Stored>::infinity() : std::numeric_limits<Stored>::max();
 };
 
+// How the stored numbers of a variable become physical values: stored * scale + offset.
+struct Packing {
+  // Of the type that the numbers have after _Unsigned.
+  std::variant<StoredTerms<double>, StoredTerms<float>, StoredTerms<int8_t>, StoredTerms<uint8_t>, StoredTerms<int16_t>,
+               StoredTerms<uint16_t>, StoredTerms<int32_t>, StoredTerms<uint32_t>, StoredTerms<int64_t>,
+               StoredTerms<uint64_t>>
+      terms = {};
+  double scale = 1, offset = 0;
+  // Of physical values, which are compared in single precision.
+  float least = -std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::infinity();
+
+  // Appends the values of the stored numbers first + order[0] * stride, first + order[1] * stride and so on; NaN where
+  // they are missing. `numbers` are those of NetcdfFile::read().
+  void append(std::span<const std::byte> numbers, size_t first, size_t stride, const std::vector<size_t>& order,
+              std::vector<float>& values) const;
+};
+
+// Throws UserError that names the file, the variable and the attribute for those that are no numbers, or not as many as
+// they must be.
 Packing packing_of(const NetcdfFile& file, int variable);
+
+// The values of a coordinate, which has none that are missing: unpacked, whatever the range that it says.
+std::vector<double> coordinate_values(const NetcdfFile& file, int variable);
 
 }  // namespace terrace::data
