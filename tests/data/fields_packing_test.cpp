@@ -47,5 +47,21 @@ TEST(PackedFields, NumbersThatAreWrittenAsTextCount) {
   for (const int64_t time : {1, 2, 3}) EXPECT_TRUE(std::isnan(dataset.field(time, 0)[0])) << time;
 }
 
+TEST(PackedFields, AttributesThatAreNoNumbersAreRefusedByVariable) {
+  const TemporaryFolder folder;
+  TestFile file{.variables = {stored_times("t"), stored_times("u"), stored_times("v")}};
+  file.variables[0].texts["scale_factor"] = "half";
+  file.variables[1].texts["valid_range"] = "0 50 100";
+  const std::string path = file.write(folder / "wrong.nc");
+  EXPECT_THAT(refused_fields(folder, {path}, {{"variables", {"t", "u", "v"}}}),
+              AllOf(HasSubstr("2 variables that cannot be taken"),
+                    HasSubstr("wrong.nc: t has the attribute scale_factor = \"half\", which is no number"),
+                    HasSubstr("wrong.nc: u has 3 numbers in its attribute valid_range, which must have 2")));
+  prepare_fields({path}, folder / "p", {{"variables", {"v"}}});
+  EXPECT_EQ(read_fields_description(folder / "p.json").variables.size(), 1u);
+  const PrepareResult rest = prepare_fields({path}, folder / "p");  // what is left out is said
+  EXPECT_EQ(rest.json["left_out"], Json({"t", "u"}));
+}
+
 }  // namespace
 }  // namespace terrace::data

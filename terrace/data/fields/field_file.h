@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,21 @@ struct FieldGrid {
 // An order of the values in which they ascend: longitudes by their value from 0 to 360. `sorted` gets them.
 std::vector<size_t> ascending_order(std::vector<double> values, bool are_longitudes, std::vector<double>& sorted);
 
+// The entry of a dimension at which a variable is read, where the dimension is neither of the grid, nor times or
+// levels.
+struct DimensionEntry {
+  int64_t index = 0;
+  std::string label = {};  // its coordinate, a number or text; "" where it has none
+  bool operator==(const DimensionEntry&) const = default;
+};
+
+// Which entry a user wants of such a dimension: by its index, or by its coordinate.
+struct DimensionChoice {
+  std::string dimension = {};
+  std::optional<size_t> index = {};
+  std::string label = {};  // where there is no index
+};
+
 // A variable of a file. Levels are in hPa where the file has pressures, otherwise in the units of the file.
 struct FileVariable {
   std::string name = {};
@@ -30,6 +46,12 @@ struct FileVariable {
   std::string level_units = {};
   bool has_times = false;
   bool has_single_time = false;  // its time is no dimension, so that it may be a constant as well
+  std::map<std::string, DimensionEntry> entries = {};  // by dimension, where one was chosen of several
+};
+
+// A variable that lies on the grid and is not offered, and why: "era5.nc: t has the dimension member of size 3; ..".
+struct LeftOutVariable {
+  std::string name = {}, why = {};
 };
 
 // The contents of a file, without values.
@@ -39,6 +61,8 @@ struct FileContents {
   Calendar calendar = Calendar::standard;
   std::vector<int64_t> times = {};  // instants, in the order of the file
   std::vector<FileVariable> variables = {};
+  std::vector<LeftOutVariable> left_out = {};
+  std::vector<std::string> other_dimensions = {};  // of variables on the grid: neither of the grid nor times or levels
 };
 
 // Which part of a variable is read.
@@ -60,9 +84,10 @@ class FieldFile {
   virtual size_t times_in_chunk(size_t variable) const = 0;
 };
 
-std::unique_ptr<FieldFile> open_netcdf(const std::filesystem::path& path);
+std::unique_ptr<FieldFile> open_netcdf(const std::filesystem::path& path, const std::vector<DimensionChoice>& choices);
 
 // ClimaX's shards where the name ends with .npz, otherwise NetCDF.
-std::unique_ptr<FieldFile> open_field_file(const std::filesystem::path& path);
+std::unique_ptr<FieldFile> open_field_file(const std::filesystem::path& path,
+                                           const std::vector<DimensionChoice>& choices);
 
 }  // namespace terrace::data

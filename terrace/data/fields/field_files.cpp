@@ -37,8 +37,8 @@ std::vector<fs::path> find_field_files(const std::vector<std::string>& inputs, c
        .is_whole = is_zarr_store});
 }
 
-std::unique_ptr<FieldFile> open_field_file(const fs::path& path) {
-  return path.extension() == ".npz" ? open_npz(path) : open_netcdf(path);
+std::unique_ptr<FieldFile> open_field_file(const fs::path& path, const std::vector<DimensionChoice>& choices) {
+  return path.extension() == ".npz" ? open_npz(path) : open_netcdf(path, choices);
 }
 
 std::vector<size_t> ascending_order(std::vector<double> values, bool are_longitudes, std::vector<double>& sorted) {

@@ -30,6 +30,9 @@ Json json_of(const FieldOfDataset& field) {
   Json json = {{"name", field.name}, {"variable", field.variable}};
   if (field.level) json.update({{"level", *field.level}, {"level_units", field.level_units}});
   json.update({{"units", field.units}, {"standard_name", field.standard_name}, {"long_name", field.long_name}});
+  for (const auto& [dimension, entry] : field.entries) {
+    json["selected"][dimension] = {{"index", entry.index}, {"label", entry.label}};
+  }
   if (field.moments) json.update(json_of(*field.moments));
   if (field.changes) json["changes"] = json_of(*field.changes);
   return json;
@@ -44,6 +47,11 @@ FieldOfDataset field_of(const Json& json) {
   if (json.contains("level")) {
     field.level = json.at("level").get<double>();
     field.level_units = json.at("level_units");
+  }
+  if (const auto selected = json.find("selected"); selected != json.end()) {
+    for (const auto& [dimension, entry] : selected->items()) {
+      field.entries[dimension] = {.index = entry.at("index"), .label = entry.at("label")};
+    }
   }
   if (json.contains("mean")) field.moments = moments_of(json);
   if (json.contains("changes")) field.changes = moments_of(json.at("changes"));

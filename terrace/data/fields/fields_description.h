@@ -28,8 +28,9 @@ struct FieldOfDataset {
   std::optional<double> level = {};  // in level_units
   std::string level_units = {};
   std::string units = {}, standard_name = {}, long_name = {};
-  std::optional<Moments> moments = {};  // of the training part; none where there is no training part
-  std::optional<Moments> changes = {};  // over one step; none for constants
+  std::map<std::string, DimensionEntry> entries = {};  // of the files' other dimensions, that --select chose
+  std::optional<Moments> moments = {};                 // of the training part; none where there is no training part
+  std::optional<Moments> changes = {};                 // over one step; none for constants
 };
 
 // The length of time between two times: seconds, or calendar months.

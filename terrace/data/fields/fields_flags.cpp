@@ -1,9 +1,11 @@
 // Reads the values of flags.
 #include "terrace/data/fields/fields_flags.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "terrace/base/error.h"
 #include "terrace/base/plural.h"
@@ -36,6 +38,35 @@ std::map<std::string, std::string> units_of(const std::vector<std::string>& word
   return units;
 }
 
+std::vector<DimensionChoice> choices_of(const std::vector<std::string>& words) {
+  constexpr std::string_view by_value = "value:";
+  std::vector<DimensionChoice> choices;
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    const std::string entry = equals == std::string::npos ? "" : word.substr(equals + 1);
+    DimensionChoice choice{.dimension = word.substr(0, equals)};
+    size_t index = 0;
+    const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
+    if (entry.starts_with(by_value) && entry.size() > by_value.size()) {
+      choice.label = entry.substr(by_value.size());
+    } else if (error == std::errc() && end == entry.data() + entry.size()) {
+      choice.index = index;
+    }
+    if (choice.dimension.empty() || (!choice.index && choice.label.empty())) {
+      throw UserError::of(
+          "--select {} is neither DIMENSION=INDEX, such as member=0 for the first, nor DIMENSION=value:COORDINATE, "
+          "such "
+          "as expver=value:1",
+          word);
+    }
+    if (std::ranges::find(choices, choice.dimension, &DimensionChoice::dimension) != choices.end()) {
+      throw UserError::of("--select names {} twice; a field is read at one entry of it", choice.dimension);
+    }
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
 // Fewer than half of the coefficients that twelve months determine; days of the year determine more than is of use.
 int64_t harmonics_of(const std::string& word, ClimatologyKind climatology) {
   const int64_t most = climatology == ClimatologyKind::monthly ? 4 : 12;
@@ -61,6 +92,11 @@ std::vector<PrepareFlag> flags_of_fields() {
        .is_list = true},
       {.name = "levels", .about = "Levels, pressures in hPa, such as 500,850 (default: all)", .is_list = true},
       {.name = "constants", .about = "Fields that do not change (default: all without times)", .is_list = true},
+      {.name = "select",
+       .about =
+           "DIMENSION=INDEX or DIMENSION=value:COORDINATE, such as member=0: the entry of a dimension besides those "
+           "of the grid, times and levels (default: only dimensions of length 1)",
+       .is_list = true},
       {.name = "train",
        .about = "First and last date of the training part, such as 1979 2015 (default: all times)",
        .is_range = true},
@@ -87,6 +123,7 @@ FieldsFlags fields_flags(const PrepareRequest& request) {
   flags.selection.constants = values("constants");
   flags.selection.levels = levels_of(values("levels"));
   flags.selection.units = units_of(values("units"));
+  flags.selection.dimensions = choices_of(values("select"));
   flags.selection.allow_gaps = request.flags.contains("allow-gaps");
   flags.mask = request.flags.contains("mask");
   for (const char* split : {"train", "validation", "test"}) {

@@ -25,7 +25,8 @@ FieldOfDataset field_at(const FileVariable& variable, std::optional<double> leve
           .level_units = level ? variable.level_units : "",
           .units = variable.units,
           .standard_name = variable.standard_name,
-          .long_name = variable.long_name};
+          .long_name = variable.long_name,
+          .entries = variable.entries};
 }
 
 // All fields of a variable: at each level that is wanted, and without a level.
@@ -45,6 +46,9 @@ class FieldChoice {
  public:
   FieldChoice(const ScannedFields& scanned, const FieldsSelection& selection)
       : known_(variables_of(scanned)), selection_(selection) {
+    for (const ScannedFile& file : scanned.files) {
+      for (const LeftOutVariable& one : file.left_out) add_left_out(one);
+    }
     check_levels();
     for (const std::string& name : selection.constants) add(name, true);
     for (const std::string& name : selection.variables) add(name, false);
@@ -54,15 +58,22 @@ class FieldChoice {
     for (const KnownVariable& known : known_) {
       if (selection.variables.empty() && known.first.has_times && !is_constant(known)) add(known.first.name, false);
     }
+    check_taken_everywhere();
     if (variables.empty() && problems_.empty()) {
       problems_.emplace_back("the files have no variable that changes with time; name some with --variables");
+      for (const LeftOutVariable& one : left_out) problems_.push_back(one.why);
     }
     throw_problems(problems_, "variables that cannot be taken");
   }
 
   std::vector<FieldOfDataset> variables, constants;
+  std::vector<LeftOutVariable> left_out;  // by name
 
  private:
+  void add_left_out(const LeftOutVariable& one) {
+    if (std::ranges::find(left_out, one.name, &LeftOutVariable::name) == left_out.end()) left_out.push_back(one);
+  }
+
   void check_levels() {
     for (const double level : selection_.levels) {
       const bool is_known = std::ranges::any_of(known_, [&](const KnownVariable& known) {
@@ -91,9 +102,27 @@ class FieldChoice {
       if (is_whole) return;
       names.push_back(known.first.name);
     }
+    if (add_why_left_out(name)) return;
     const std::string nearest = nearest_word(name, names);
     problems_.push_back(fmt::format("no file has a variable {}{}; the files have {}", name,
                                     nearest.empty() ? "" : fmt::format(" (like {}?)", nearest), listed_names()));
+  }
+
+  bool add_why_left_out(const std::string& name) {
+    const auto found = std::ranges::find_if(left_out, [&](const LeftOutVariable& one) {
+      return name == one.name || name.starts_with(one.name + "_");  // or one of its levels
+    });
+    if (found == left_out.end()) return false;
+    problems_.push_back(found->why);
+    return true;
+  }
+
+  // One file may have a variable with a dimension more than others have.
+  void check_taken_everywhere() {
+    for (const LeftOutVariable& one : left_out) {
+      const auto is_it = [&](const FieldOfDataset& field) { return field.variable == one.name; };
+      if (std::ranges::any_of(variables, is_it) || std::ranges::any_of(constants, is_it)) problems_.push_back(one.why);
+    }
   }
 
   void take(const FieldOfDataset& field, const KnownVariable& known, bool as_constant) {
@@ -167,6 +196,24 @@ void set_units(std::vector<FieldOfDataset>& fields, const FieldsSelection& selec
   }
 }
 
+// Records at which entries of other dimensions a file has a variable; the coordinates must be those of the other files.
+void note_entries(const ScannedFile& file, const FileVariable& described, FieldChoice& choice,
+                  std::vector<std::string>& problems) {
+  for (auto* list : {&choice.variables, &choice.constants}) {
+    for (FieldOfDataset& field : *list) {
+      if (field.variable != described.name) continue;
+      for (const auto& [dimension, entry] : described.entries) {
+        const DimensionEntry& known = field.entries.emplace(dimension, entry).first->second;
+        if (known.label == entry.label) continue;
+        problems.push_back(fmt::format(
+            "{}: --select {} takes {} at {} = {}, and at {} in an earlier file; choose by "
+            "--select {}=value:{}",
+            file.path.string(), dimension, field.name, dimension, entry.label, known.label, dimension, known.label));
+      }
+    }
+  }
+}
+
 void check_given_units(const FieldsSelection& selection, const FieldChoice& choice) {
   for (const auto& [name, units] : selection.units) {
     const auto has = [&name = name](const FieldOfDataset& field) { return field.variable == name; };
@@ -179,12 +226,13 @@ void check_given_units(const FieldsSelection& selection, const FieldChoice& choi
 
 FieldsPlan plan_fields(const std::vector<std::filesystem::path>& files, const FieldsSelection& selection,
                        const std::function<void(size_t)>& look) {
-  ScannedFields scanned = scan_fields(files, look);
+  ScannedFields scanned = scan_fields(files, selection.dimensions, look);
   FieldChoice choice(scanned, selection);
   check_given_units(selection, choice);
   FieldsPlan plan;
   UnitsCheck units(selection);
   std::set<int64_t> constants_found;
+  std::vector<std::string> entry_problems;
   for (size_t file = 0; file < scanned.files.size(); ++file) {
     const ScannedFile& one = scanned.files[file];
     plan.files.push_back(one.path);
@@ -195,7 +243,8 @@ FieldsPlan plan_fields(const std::vector<std::filesystem::path>& files, const Fi
       FieldPiece piece = piece_of(file, variable, described, choice.variables);
       if (constant.outputs.empty() && piece.outputs.empty()) continue;
       units.look_at(one, described);
-      // Files may repeat a constant.
+      note_entries(one, described, choice, entry_problems);
+      // Of variables with times the first field of the first file is taken.
       const bool is_new = std::ranges::any_of(
           constant.outputs, [&](int64_t output) { return output >= 0 && !constants_found.contains(output); });
       constants_found.insert(constant.outputs.begin(), constant.outputs.end());
@@ -204,6 +253,8 @@ FieldsPlan plan_fields(const std::vector<std::filesystem::path>& files, const Fi
     }
   }
   throw_problems(units.problems, "variables with units that do not fit");
+  throw_problems(entry_problems, "variables with entries that do not fit");
+  if (selection.variables.empty()) plan.left_out = choice.left_out;
   FieldsDescription& description = plan.description;
   description.variables = std::move(choice.variables);
   description.constants = std::move(choice.constants);

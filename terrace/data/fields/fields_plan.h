@@ -21,6 +21,7 @@ struct FieldsSelection {
   std::vector<double> levels = {};                // of variables that have levels; none: all
   std::vector<std::string> constants = {};        // none: all without times
   std::map<std::string, std::string> units = {};  // in place of those in the files, by variable
+  std::vector<DimensionChoice> dimensions = {};   // the entries of dimensions that fields do not have
   bool allow_gaps = false;                        // between times
   std::map<std::string, std::pair<std::string, std::string>> splits = {};  // first and last date of each
 };
@@ -37,7 +38,8 @@ struct FieldsPlan {
   FieldsDescription description = {};  // without moments and arrays
   std::vector<std::filesystem::path> files = {};
   std::vector<FieldPiece> pieces = {};          // by file
-  std::vector<FieldPiece> constants = {};       // outputs are numbers of constants
+  std::vector<FieldPiece> constants = {};       // outputs are numbers of constants; several files may have one
+  std::vector<LeftOutVariable> left_out = {};   // each name once; none where variables were named
   std::vector<std::vector<int64_t>> axes = {};  // for each time of a file its number in the dataset; -1: left out
   std::vector<size_t> axis_of_file = {};
 };

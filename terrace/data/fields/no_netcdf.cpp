@@ -16,7 +16,9 @@ namespace {
 
 }  // namespace
 
-std::unique_ptr<FieldFile> open_netcdf(const std::filesystem::path& path) { refuse_netcdf(path); }
+std::unique_ptr<FieldFile> open_netcdf(const std::filesystem::path& path, const std::vector<DimensionChoice>&) {
+  refuse_netcdf(path);
+}
 
 std::filesystem::path installed_coastlines() { return {}; }
 

@@ -122,6 +122,9 @@ class FieldsRun {
       check_fields_stop();
       if (ranks_.is_first()) progress.update(done);
     });
+    for (const LeftOutVariable& one : plan_.left_out) {
+      if (ranks_.is_first()) log_warning("left out: {}", one.why);
+    }
     FieldsDescription& all = description();
     if (flags_.selection.splits.empty()) {
       const int64_t count = std::ssize(all.times);
@@ -223,7 +226,7 @@ class FieldsRun {
         const FieldPiece& piece = plan_.pieces[times.piece];
         if (piece.file != open) {
           file.reset();
-          file = open_field_file(plan_.files[piece.file]);
+          file = open_file(piece);
           open = piece.file;
         }
         write_times(*file, times, store, progress, reached);
@@ -234,9 +237,13 @@ class FieldsRun {
     description().has_missing = std::ranges::find(missing, "missing") != missing.end();
   }
 
+  std::unique_ptr<FieldFile> open_file(const FieldPiece& piece) const {
+    return open_field_file(plan_.files[piece.file], flags_.selection.dimensions);
+  }
+
   void write_constants(const StoreFile& store) {
     for (const FieldPiece& piece : plan_.constants) {
-      const std::unique_ptr<FieldFile> file = open_field_file(plan_.files[piece.file]);
+      const std::unique_ptr<FieldFile> file = open_file(piece);
       file->read({.variable = piece.variable, .first_level = piece.first_level, .levels = piece.outputs.size()},
                  values_);
       for (size_t level = 0; level < piece.outputs.size(); ++level) {
@@ -385,6 +392,7 @@ class FieldsRun {
                    {"splits", splits},
                    {"files", plan_.files.size()},
                    {"has_missing", all.has_missing}};
+    for (const LeftOutVariable& one : plan_.left_out) result.json["left_out"].push_back(one.name);
     return result;
   }
 

@@ -2,6 +2,7 @@
 #include "terrace/data/fields/scanned_fields.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -95,24 +96,39 @@ bool calendars_agree(Calendar a, const std::vector<int64_t>& times_of_a, Calenda
          (has_gregorian_rule(a, times_of_a) && has_gregorian_rule(b, times_of_b));
 }
 
-ScannedFields scan_fields(const std::vector<std::filesystem::path>& files, const std::function<void(size_t)>& look) {
+ScannedFields scan_fields(const std::vector<std::filesystem::path>& files, const std::vector<DimensionChoice>& choices,
+                          const std::function<void(size_t)>& look) {
   ScannedFields scanned;
   std::vector<std::string> problems;
+  std::set<std::string> dimensions;
   FileContents first;
   for (const std::filesystem::path& path : files) {
     look(scanned.files.size());
     try {
-      const std::unique_ptr<FieldFile> file = open_field_file(path);
+      const std::unique_ptr<FieldFile> file = open_field_file(path, choices);
       const FileContents& contents = file->contents();
+      dimensions.insert(contents.other_dimensions.begin(), contents.other_dimensions.end());
+      if (contents.variables.empty()) {
+        for (const LeftOutVariable& one : contents.left_out) problems.push_back(one.why);
+        continue;
+      }
       if (first.path.empty()) first = contents;
       // Files without times have no calendar.
       if (first.times.empty() && !contents.times.empty())
         first.times = contents.times, first.calendar = contents.calendar;
       if (std::string problem = problem_with_file(contents, first); !problem.empty()) problems.push_back(problem);
-      scanned.files.push_back({path, contents.variables, axis_of(scanned.axes, contents.times)});
+      scanned.files.push_back({path, contents.variables, contents.left_out, axis_of(scanned.axes, contents.times)});
     } catch (const UserError& error) {
       problems.emplace_back(error.what());
     }
+  }
+  for (const DimensionChoice& choice : choices) {
+    if (dimensions.contains(choice.dimension) || !problems.empty()) continue;
+    problems.push_back(fmt::format(
+        "--select {}: no variable of the files has such a dimension besides those of the "
+        "grid, times and levels; {}",
+        choice.dimension,
+        dimensions.empty() ? "leave --select out" : fmt::format("there are {}", fmt::join(dimensions, ", "))));
   }
   throw_problems(problems, "input files that cannot be used");
   take_constants_with_a_time(scanned);

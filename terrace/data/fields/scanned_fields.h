@@ -16,6 +16,7 @@ namespace terrace::data {
 struct ScannedFile {
   std::filesystem::path path = {};
   std::vector<FileVariable> variables = {};
+  std::vector<LeftOutVariable> left_out = {};
   size_t axis = 0;  // of ScannedFields::axes
 };
 
@@ -27,8 +28,10 @@ struct ScannedFields {
   std::vector<std::vector<int64_t>> axes = {};
 };
 
-// Files whose grids or calendars differ, or that have a time twice, are problems. Throws UserError with all of them.
-ScannedFields scan_fields(const std::vector<std::filesystem::path>& files, const std::function<void(size_t)>& look);
+// Files whose grids or calendars differ, that have a time twice, or all of whose variables are left out are problems,
+// and choices of dimensions that no file has. Throws UserError with all of them.
+ScannedFields scan_fields(const std::vector<std::filesystem::path>& files, const std::vector<DimensionChoice>& choices,
+                          const std::function<void(size_t)>& look);
 
 // Whether all coordinates are equal as far as fp32 keeps them.
 bool are_same_grid(const FieldGrid& a, const FieldGrid& b);

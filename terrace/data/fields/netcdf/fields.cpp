@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "terrace/base/error.h"
 #include "terrace/data/fields/field_file.h"
 #include "terrace/data/fields/netcdf/axes.h"
 #include "terrace/data/fields/netcdf/curvilinear.h"
+#include "terrace/data/fields/netcdf/field_dimensions.h"
 #include "terrace/data/fields/netcdf/netcdf_file.h"
 #include "terrace/data/fields/netcdf/packing.h"
 #include "terrace/data/fields/netcdf/single_time.h"
@@ -23,18 +25,23 @@ struct StoredVariable {
   int id = 0;
   std::vector<NetcdfFile::Dimension> dimensions = {};
   std::vector<AxisKind> kinds = {};
+  std::vector<size_t> entries = {};  // of dimensions of the kind other
   Packing packing = {};
   std::vector<size_t> level_order = {};
 };
 
 class NetcdfFields : public FieldFile {
  public:
-  explicit NetcdfFields(const std::filesystem::path& path) : file_(path), axes_(file_) {
+  NetcdfFields(const std::filesystem::path& path, const std::vector<DimensionChoice>& choices)
+      : file_(path), axes_(file_), choices_(choices) {
     contents_.path = path;
     const int count = file_.variables();
+    for (int variable = 0; variable < count; ++variable) {
+      for (const char* attribute : {"bounds", "climatology"}) bounds_.insert(file_.text(variable, attribute));
+    }
     for (int variable = 0; variable < count; ++variable) add(variable);
     take_single_time();
-    if (contents_.variables.empty()) {
+    if (contents_.variables.empty() && contents_.left_out.empty()) {
       throw UserError::of(
           "{} has no variable with dimensions of latitudes and longitudes (coordinates in degrees_north and "
           "degrees_east){}; other grids have to be interpolated to one that has them",
@@ -67,6 +74,7 @@ class NetcdfFields : public FieldFile {
     std::vector<size_t> start(rank, 0), count(rank, 1), stride(rank, 1);
     size_t time_stride = 0, level_stride = 0, row_stride = 0, column_stride = 0;
     for (size_t i = 0; i < rank; ++i) {
+      if (stored.kinds[i] == AxisKind::other) start[i] = stored.entries[i];
       if (stored.kinds[i] == AxisKind::time) start[i] = slab.first_time, count[i] = slab.times;
       if (stored.kinds[i] == AxisKind::level && !stored.level_order.empty()) {
         start[i] = least_level, count[i] = most_level - least_level + 1;
@@ -104,28 +112,31 @@ class NetcdfFields : public FieldFile {
     if (file_.has_text(variable)) return;
     StoredVariable stored{.id = variable, .dimensions = file_.dimensions(variable)};
     if (stored.dimensions.size() < 2) return;
-    const NetcdfAxis *time = nullptr, *level = nullptr, *latitude = nullptr, *longitude = nullptr;
-    for (const auto& dimension : stored.dimensions) {
-      const NetcdfAxis& axis = axes_.of(dimension);
-      const NetcdfAxis** place = axis.kind == AxisKind::time        ? &time
-                                 : axis.kind == AxisKind::level     ? &level
-                                 : axis.kind == AxisKind::latitude  ? &latitude
-                                 : axis.kind == AxisKind::longitude ? &longitude
-                                                                    : nullptr;
-      stored.kinds.push_back(axis.kind);
-      if (place == nullptr ? axis.size != 1 : *place != nullptr) return;
-      if (place != nullptr) *place = &axis;
+    const FieldDimensions found = field_dimensions(file_, axes_, stored.dimensions, choices_);
+    const std::string name = file_.name(variable);
+    if (!found.lies_on_grid() || bounds_.contains(name)) return;
+    contents_.other_dimensions.insert(contents_.other_dimensions.end(), found.others.begin(), found.others.end());
+    if (!found.problem.empty()) {
+      contents_.left_out.push_back({name, fmt::format("{}: {} {}", file_.path().string(), name, found.problem)});
+      return;
     }
-    if (latitude == nullptr || longitude == nullptr) return;
-    take_grid(variable, *latitude, *longitude);
-    if (time != nullptr) take_times(variable, *time);
-    FileVariable described{.name = file_.name(variable),
+    try {
+      stored.packing = packing_of(file_, variable);
+    } catch (const UserError& error) {
+      contents_.left_out.push_back({name, error.what()});
+      return;
+    }
+    stored.kinds = found.kinds;
+    stored.entries = found.entries;
+    take_grid(variable, *found.latitude, *found.longitude);
+    if (found.time != nullptr) take_times(variable, *found.time);
+    FileVariable described{.name = name,
                            .units = file_.text(variable, "units"),
                            .standard_name = file_.text(variable, "standard_name"),
                            .long_name = file_.text(variable, "long_name"),
-                           .has_times = time != nullptr};
-    if (level != nullptr) take_levels(*level, stored, described);
-    stored.packing = packing_of(file_, variable);
+                           .has_times = found.time != nullptr,
+                           .entries = found.chosen};
+    if (found.level != nullptr) take_levels(*found.level, stored, described);
     stored_.push_back(std::move(stored));
     contents_.variables.push_back(std::move(described));
   }
@@ -212,6 +223,8 @@ class NetcdfFields : public FieldFile {
 
   NetcdfFile file_;
   NetcdfAxes axes_;
+  std::vector<DimensionChoice> choices_;
+  std::set<std::string> bounds_;  // variables with the bounds of coordinates
   FileContents contents_;
   std::vector<StoredVariable> stored_;
   std::string latitude_, longitude_, time_;
@@ -221,8 +234,8 @@ class NetcdfFields : public FieldFile {
 
 }  // namespace
 
-std::unique_ptr<FieldFile> open_netcdf(const std::filesystem::path& path) {
-  return std::make_unique<NetcdfFields>(path);
+std::unique_ptr<FieldFile> open_netcdf(const std::filesystem::path& path, const std::vector<DimensionChoice>& choices) {
+  return std::make_unique<NetcdfFields>(path, choices);
 }
 
 }  // namespace terrace::data
