@@ -325,6 +325,31 @@ TEST(PrepareFields, UnitsMustBeKnownAndTheSame) {
               HasSubstr("time.nc: the times have units \"hours\""));
 }
 
+TEST(PrepareFields, ConstantsOfSeveralFilesMustBeTheSame) {
+  const TemporaryFolder folder;
+  TestFile file{.variables = {named("t"), named("orography", {"lat", "lon"}), named("mask", {"lat", "lon"})}};
+  const std::string first = file.write(folder / "first.nc");
+  file.times = {24, 30};
+  prepare_fields({first, file.write(folder / "same.nc")}, folder / "p");
+  // Another packing rounds otherwise.
+  file.variables[1].value = [](double, double, double latitude, double longitude) {
+    return place_value(0, 0, latitude, longitude) * (1 + 2e-7);
+  };
+  prepare_fields({first, file.write(folder / "rounded.nc")}, folder / "p");
+  file.variables[1].value = [](double, double, double latitude, double longitude) {
+    return place_value(0, 0, latitude, longitude) + (latitude == 60 && longitude > 100 ? 0.25 : 0);
+  };
+  const std::string other = file.write(folder / "other.nc");
+  const std::string refused = refused_fields(folder, {first, other});
+  EXPECT_THAT(refused, AllOf(HasSubstr("first.nc and "), HasSubstr("other.nc have different values of the constant "
+                                                                   "orography: at 2 of 12 places, by up to 0.25")));
+  EXPECT_THAT(refused_fields(folder, {other, first}), HasSubstr("at 2 of 12 places"));
+  prepare_fields({first, other}, folder / "p", {{"constants", {"mask"}}});
+  file.variables[1].numbers = {{"_FillValue", file.variables[1].value(0, 0, 0, 90)}};
+  EXPECT_THAT(refused_fields(folder, {first, file.write(folder / "gap.nc")}, {{"mask", {}}}),
+              HasSubstr("at 3 of 12 places"));
+}
+
 TEST(PrepareFields, TruncatedAndForeignFilesAreRefused) {
   const TemporaryFolder folder;
   TestFile file{.variables = {named("t")}};
@@ -339,6 +364,19 @@ TEST(PrepareFields, TruncatedAndForeignFilesAreRefused) {
   }
   EXPECT_THAT(refused_fields(folder, {folder.write("text.nc", "no NetCDF")}),
               HasSubstr("text.nc cannot be read as NetCDF"));
+  for (const auto& [bytes, format] : std::map<std::string, std::string>{
+           {std::string("GRIB\x00\x34\x80\x01", 8), "GRIB of edition 1"},
+           {std::string("GRIB\0\0\0\2\0", 9), "GRIB of edition 2"},
+           {std::string("\r\r\n024\r\r\nHTXA50 ECMF 120000\r\r\nGRIB\0\0\0\2\0", 42), "GRIB of edition 2"},
+           {"\x1f\x8b\x08", "compressed by gzip"},
+           {"<html>404</html>", "a page of the web"},
+           {"", "0 bytes"}}) {
+    const std::string path = folder.write("other.nc", bytes);
+    EXPECT_THAT(refused_fields(folder, {path}), AllOf(HasSubstr("other.nc "), HasSubstr(format))) << format;
+    EXPECT_THAT(refused_fields(folder, {path}), Not(HasSubstr("truncated"))) << format;
+  }
+  EXPECT_THAT(refused_fields(folder, {folder.write("t.grib2", std::string("GRIB\0\0\0\2", 8))}),
+              AllOf(HasSubstr("cdo -f nc4 copy"), HasSubstr("engine=\"cfgrib\""), HasSubstr("t.nc")));
   EXPECT_THAT(refused_fields(folder, {folder / "none.nc"}), HasSubstr("none.nc does not exist"));
   std::filesystem::create_directories(folder.path() / "empty");
   EXPECT_THAT(refused_fields(folder, {folder / "empty"}), HasSubstr("no NetCDF file"));
@@ -400,19 +438,6 @@ TEST(PrepareFields, ACurvilinearGridWhoseAxesLookRegularIsRefused) {
 
 TEST(PrepareFields, AStopLeavesNothingAndAnOldDatasetStays) {
   const TemporaryFolder folder;
-  for (const auto& [bytes, format] : std::map<std::string, std::string>{
-           {std::string("GRIB\x00\x34\x80\x01", 8), "GRIB of edition 1"},
-           {std::string("GRIB\0\0\0\2\0", 9), "GRIB of edition 2"},
-           {std::string("\r\r\n024\r\r\nHTXA50 ECMF 120000\r\r\nGRIB\0\0\0\2\0", 42), "GRIB of edition 2"},
-           {"\x1f\x8b\x08", "compressed by gzip"},
-           {"<html>404</html>", "a page of the web"},
-           {"", "0 bytes"}}) {
-    const std::string path = folder.write("other.nc", bytes);
-    EXPECT_THAT(refused_fields(folder, {path}), AllOf(HasSubstr("other.nc "), HasSubstr(format))) << format;
-    EXPECT_THAT(refused_fields(folder, {path}), Not(HasSubstr("truncated"))) << format;
-  }
-  EXPECT_THAT(refused_fields(folder, {folder.write("t.grib2", std::string("GRIB\0\0\0\2", 8))}),
-              AllOf(HasSubstr("cdo -f nc4 copy"), HasSubstr("engine=\"cfgrib\""), HasSubstr("t.nc")));
   const TestFile file{.variables = {named("t")}};
   const std::string path = file.write(folder / "t.nc");
   const std::atomic<bool> stop = true;

@@ -248,7 +248,8 @@ FieldsPlan plan_fields(const std::vector<std::filesystem::path>& files, const Fi
       const bool is_new = std::ranges::any_of(
           constant.outputs, [&](int64_t output) { return output >= 0 && !constants_found.contains(output); });
       constants_found.insert(constant.outputs.begin(), constant.outputs.end());
-      if (is_new) plan.constants.push_back(std::move(constant));
+      const bool is_repeated = !constant.outputs.empty() && !described.has_times;
+      if (is_new || is_repeated) plan.constants.push_back(std::move(constant));
       if (!piece.outputs.empty() && described.has_times) plan.pieces.push_back(std::move(piece));
     }
   }

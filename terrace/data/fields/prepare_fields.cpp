@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <utility>
@@ -26,6 +27,7 @@
 #include "terrace/data/fields/fields_store.h"
 #include "terrace/data/fields/fields_summary.h"
 #include "terrace/data/fields/fields_work.h"
+#include "terrace/data/fields/same_constant.h"
 #include "terrace/data/fields/zarr_store.h"
 #include "terrace/data/prepare_ranks.h"
 
@@ -241,7 +243,9 @@ class FieldsRun {
     return open_field_file(plan_.files[piece.file], flags_.selection.dimensions);
   }
 
+  // Files may repeat a constant, with the same values.
   void write_constants(const StoreFile& store) {
+    std::map<size_t, std::pair<std::vector<float>, size_t>> written;  // with the file, by number
     for (const FieldPiece& piece : plan_.constants) {
       const std::unique_ptr<FieldFile> file = open_file(piece);
       file->read({.variable = piece.variable, .first_level = piece.first_level, .levels = piece.outputs.size()},
@@ -250,8 +254,17 @@ class FieldsRun {
         if (piece.outputs[level] < 0) continue;
         const auto number = static_cast<size_t>(piece.outputs[level]);
         const std::span<const float> field = std::span(values_).subspan(level * places(), places());
-        check_values(field, plan_.files[piece.file], description().constants[number].name, "");
+        const std::string& name = description().constants[number].name;
+        if (const auto known = written.find(number); known != written.end()) {
+          const auto& [values, of_file] = known->second;
+          if (!file->contents().variables[piece.variable].has_times) {
+            check_same_constant(name, field, plan_.files[piece.file], values, plan_.files[of_file]);
+          }
+          continue;
+        }
+        check_values(field, plan_.files[piece.file], name, "");
         store.write(description().constant_fields, number * places(), field);
+        written[number] = {{field.begin(), field.end()}, piece.file};
       }
     }
   }
