@@ -18,6 +18,9 @@
 namespace terrace::doctor {
 namespace {
 
+// Less than this is what a system does by itself.
+constexpr double least_other_cores = 0.2, least_other_share = 0.1;
+
 bool in_slurm(const Job& job) { return !variable_of(job.front(), "SLURM_JOB_ID").empty(); }
 
 // Dies of MI250X and MI250, two of which are one GPU.
@@ -163,6 +166,26 @@ Outcome check_near_cores(const Job& job) {
     finding.fix = "#SBATCH -S 8, or --cpu-bind=mask_cpu: with a mask that leaves them out";
   }
   return outcome_of(job, found, std::move(finding));
+}
+
+Outcome check_shared_cores(const Job& job) {
+  if (std::ranges::all_of(job, [](const Readings& rank) { return rank.other_work.seconds < 0; })) {
+    return does_not_apply("what other processes do was not watched");
+  }
+  const std::vector<std::string> found = found_on(job, [](const Readings& rank) -> std::string {
+    const OtherWork& work = rank.other_work;
+    const auto cores = static_cast<double>(cores_of_list(rank.cores.empty() ? rank.node_cores : rank.cores).count());
+    if (work.cores < std::max(least_other_cores, least_other_share * cores)) return "";
+    return fmt::format("other work took {:.1f} of the {:.0f} cores{}", work.cores, cores,
+                       work.busiest.empty() ? "" : fmt::format(", most of it {}", work.busiest));
+  });
+  return outcome_of(
+      job, found,
+      {.severity = Severity::warning,
+       .why = "the threads of a rank wait for each other after every operation, so that one core that is "
+              "taken away for a part of the time slows all of them",
+       .fix = "end the other work, ask Slurm for whole nodes (#SBATCH --exclusive), or bind the run to cores "
+              "that are free with taskset"});
 }
 
 Outcome check_pairs(const Job& job) {

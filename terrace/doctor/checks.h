@@ -16,6 +16,7 @@ namespace terrace::doctor {
 // Where ranks run.
 Outcome check_one_device(const Job& job);
 Outcome check_near_cores(const Job& job);
+Outcome check_shared_cores(const Job& job);
 Outcome check_pairs(const Job& job);
 Outcome check_rank_order(const Job& job);
 // How they communicate.

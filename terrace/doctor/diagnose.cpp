@@ -22,6 +22,7 @@ std::span<const Check> checks() {
   static constexpr std::array all = {
       Check{"one device", check_one_device},
       Check{"near cores", check_near_cores},
+      Check{"shared cores", check_shared_cores},
       Check{"pairs", check_pairs},
       Check{"rank order", check_rank_order},
       Check{"plug-in", check_plug_in},

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "terrace/base/error.h"
 
@@ -151,7 +152,14 @@ std::optional<fs::space_info> NodeView::space_of(const fs::path& path) const {
 
 NodeView this_node(bool thorough) {
   NodeView view{.environment = own_environment(), .job_cores = core_mask_unbound()};
-  if (thorough) view.load_error = why_not_loaded;
+  if (thorough) {
+    view.load_error = why_not_loaded;
+    view.wait_for_work = [] {
+      const auto began = std::chrono::steady_clock::now();
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    };
+  }
   view.slurm_job = [limit = thorough ? "2" : "0.05"](const std::string& job) {
     const bool is_number = !job.empty() && std::ranges::all_of(job, [](char c) { return c >= '0' && c <= '9'; });
     return is_number ? output_of(fmt::format("timeout {} scontrol show job --oneliner {} 2>/dev/null", limit, job))

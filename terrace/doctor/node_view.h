@@ -31,6 +31,8 @@ struct NodeView {
   std::function<std::string(const std::string& job)> slurm_job = {};
   // The bytes of a file system and those that are free; by default statvfs below the root.
   std::function<std::optional<std::filesystem::space_info>(const std::filesystem::path&)> space = {};
+  // Waits between two looks at what processes do, and returns the seconds; where it is not set, nobody looks.
+  std::function<double()> wait_for_work = {};
 
   // The file's place under the root. All functions below take paths without it.
   std::filesystem::path at(const std::filesystem::path& path) const { return root / path.relative_path(); }
@@ -49,8 +51,9 @@ struct NodeView {
   std::optional<std::filesystem::space_info> space_of(const std::filesystem::path& path) const;
 };
 
-// This process's node and environment. `thorough`: libraries are loaded to see whether they can be, and Slurm has two
-// seconds to answer; otherwise, as at the start of a run, 50 ms.
+// This process's node and environment. `thorough`: libraries are loaded to see whether they can be, what other
+// processes do is watched for half a second, and Slurm has two seconds to answer; otherwise, as at the start of a run,
+// 50 ms.
 NodeView this_node(bool thorough);
 
 // The files below `root`, with the environment of this process. Throws UserError where there is neither sys/ nor proc/.

@@ -15,10 +15,11 @@ namespace terrace::doctor {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Gpu, address, vendor, model, numa, cores, target, memory_bytes, used_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Disk, path, file_system, bytes, free_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Speed, product_flops, copied_bytes, links)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OtherWork, seconds, cores, busiest)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Readings, rank, host, environment, cores, node_cores, job_cores, quota,
-                                   numa_of_cores, first_cores, gpus, knows_used_gpus, used_gpus, targets, loads_hip,
-                                   interfaces, infiniband, plug_in, plug_in_error, open_files, locked_bytes, files,
-                                   node_disk, run_folder, home, caches, oldest_days, save_seconds, seconds_left,
+                                   numa_of_cores, first_cores, other_work, gpus, knows_used_gpus, used_gpus, targets,
+                                   loads_hip, interfaces, infiniband, plug_in, plug_in_error, open_files, locked_bytes,
+                                   files, node_disk, run_folder, home, caches, oldest_days, save_seconds, seconds_left,
                                    knows_network, network, nodes, measured, described)
 
 namespace {
@@ -66,6 +67,7 @@ Readings read_node(const NodeView& view, const ReadOptions& options) {
   readings.open_files = limit_of(view, "Max open files");
   readings.locked_bytes = limit_of(view, "Max locked memory");
   read_cores(view, readings);
+  read_other_work(view, readings);
   if (options.uses_gpus) read_gpus(view, readings);
   read_program(view, options, readings);
   read_network(view, readings);

@@ -38,6 +38,13 @@ struct Speed {
   std::vector<std::pair<int64_t, double>> links = {};  // other ranks, and bytes that are sent to each of them
 };
 
+// What other processes and, in a virtual machine, other machines did on the cores of a rank while it looked.
+struct OtherWork {
+  double seconds = -1;       // of the look; -1: not looked
+  double cores = 0;          // in cores: 1.5 is one core and half of another
+  std::string busiest = {};  // the process that did most of it: "python3 (process 4711)"; "" where it is not seen
+};
+
 // Numbers of limits that are no count.
 inline constexpr int64_t unlimited = -1, unknown = -2;
 
@@ -52,6 +59,7 @@ struct Readings {
   double quota = 0;                                   // of the control groups, in cores; 0: none
   std::map<std::string, int64_t> numa_of_cores = {};  // by list of cores: "0-15"
   std::vector<int64_t> first_cores = {};              // the first core of each region with an L3 cache, ascending
+  OtherWork other_work = {};
 
   std::vector<Gpu> gpus = {};  // of the node, by address
   bool knows_used_gpus = false;
@@ -90,6 +98,7 @@ Readings read_node(const NodeView& view, const ReadOptions& options);
 
 // The parts of read_node(), each in a file of its own, in the order in which they are called.
 void read_cores(const NodeView& view, Readings& readings);
+void read_other_work(const NodeView& view, Readings& readings);  // after read_cores()
 void read_gpus(const NodeView& view, Readings& readings);
 void read_program(const NodeView& view, const ReadOptions& options, Readings& readings);
 void read_disks(const NodeView& view, const ReadOptions& options, Readings& readings);

@@ -61,6 +61,38 @@ TEST(Doctor, TwoRanksOnOneDieAndARankWithNone) {
   expect_one(none, "one device", "rank 5 on frontier00001: can use none of the node's 8 GPUs", "--gpu-bind=closest");
 }
 
+// Rank 2 has the cores 17 to 23. In half a second another process computes for 0.45 s on one of them.
+TEST(Doctor, CoresThatOtherWorkUses) {
+  FrontierJob job;
+  FakedNode& node = job[2];
+  node.set_process("811", "python3 (x)", 1, 17, 100);
+  node.view.wait_for_work = [&node] {
+    node.set_busy(17, 90);
+    node.set_process("811", "python3 (x)", 1, 17, 145);
+    return 0.5;
+  };
+  expect_one(job, "shared cores",
+             "rank 2 on frontier00001: other work took 1.0 of the 7 cores, most of it python3 (x) (process 811)",
+             "--exclusive", Severity::warning);
+}
+
+// The rank itself and another rank of its launcher are no other work; neither is a process on another rank's cores.
+TEST(Doctor, RanksOfTheLaunchAreNoOtherWork) {
+  FrontierJob job;
+  FakedNode& node = job[2];
+  node.set_process("50", "terrace", 7, 17, 5);
+  node.set_process("51", "terrace", 7, 17, 5);
+  node.set_process("811", "python3", 1, 40, 5);
+  node.view.wait_for_work = [&node] {
+    node.set_busy(17, 90);
+    node.set_process("50", "terrace", 7, 17, 30);
+    node.set_process("51", "terrace", 7, 17, 30);
+    node.set_process("811", "python3", 1, 40, 50);
+    return 0.5;
+  };
+  EXPECT_THAT(job.diagnose().findings, SizeIs(0));
+}
+
 // The binding of LUMI: local rank i has die i, and the cores follow the dies.
 TEST(Doctor, RanksInTheOrderOfTheDiesAreCleanToo) {
   FrontierJob job;
@@ -321,7 +353,7 @@ TEST(Doctor, FindingsAsJsonAndText) {
   EXPECT_THAT(
       text_of(diagnosis),
       AllOf(testing::StartsWith("error: cache monitor: rank 7 on frontier00001: "),
-            HasSubstr("\n  fix: export FI_MR_CACHE_MONITOR=kdreg2\n1 finding in 15 checks of 8 ranks on 2 nodes: "),
+            HasSubstr("\n  fix: export FI_MR_CACHE_MONITOR=kdreg2\n1 finding in 16 checks of 8 ranks on 2 nodes: "),
             HasSubstr("not applicable: rank order: all ranks are on one node\n")));
   EXPECT_THAT(line_of(diagnosis.findings[0]), HasSubstr("Fix: export FI_MR_CACHE_MONITOR=kdreg2"));
 }

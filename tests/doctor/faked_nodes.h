@@ -49,6 +49,16 @@ class FakedNode {
                                            "Max locked memory         {:<20} unlimited            bytes\n",
                                            open_files, locked));
   }
+  // What the kernel has counted of a core, in hundredths of a second.
+  void set_busy(int core, int64_t ticks) {
+    write("/proc/stat", fmt::format("cpu{} {} 0 0 900 7 0 0 0 0 0\n", core, ticks));
+  }
+  // A process that last ran on the core.
+  void set_process(const std::string& number, const std::string& name, int parent, int core, int64_t ticks) {
+    write("/proc/" + number + "/stat", fmt::format("{} ({}) R {} 1 1 0 -1 4194304 1 0 0 0 {} 0 0 0 20 0 9 0 5 1 1 "
+                                                   "18446744073709551615 1 1 1 1 1 1 1 1 1 1 1 1 17 {} 0 0\n",
+                                                   number == "self" ? "50" : number, name, parent, ticks, core));
+  }
   void set_program(const std::string& bytes) { write("/proc/self/exe", bytes); }
   Readings read(int64_t rank, const std::string& run_folder = "") const {
     return read_node(view, {.rank = rank, .run_folder = run_folder});
@@ -176,6 +186,9 @@ class FrontierJob {
 
   static void write_process(FakedNode& node, int rank) {
     node.set_cores(fmt::format("{}-{}", 8 * rank + 1, 8 * rank + 7));
+    node.set_busy(8 * rank + 1, 40);
+    node.set_process("self", "terrace", 7, 8 * rank + 1, 5);
+    node.view.wait_for_work = [] { return 0.5; };
     const auto now = std::chrono::system_clock::to_time_t(node.view.now);
     node.view.environment = {{"ROCR_VISIBLE_DEVICES", std::to_string(places[rank].die)},
                              {"NCCL_NET", "OFI"},

@@ -24,6 +24,10 @@ std::unique_ptr<Hook> make_log_hook(const Trainer& trainer);
 // Writes a line of metrics.jsonl for each step, except skipped ones.
 std::unique_ptr<Hook> make_metrics_hook(SharedMetrics metrics);
 
+// Warns, after five seconds of steps and every minute, if the threads of this process waited for a tenth or more of
+// their time for a core; again only if it has become worse.
+std::unique_ptr<Hook> make_shared_cores_hook();
+
 // Writes the peak into run.json again if a step has raised it, so that run.json and the metrics name the same peak.
 std::unique_ptr<Hook> make_peak_hook(const Trainer& trainer);
 

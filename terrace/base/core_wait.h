@@ -1,0 +1,22 @@
+// How long the threads of this process waited for a core while something else ran there.
+#pragma once
+
+#include <filesystem>
+
+namespace terrace {
+
+// Sums over the threads that exist now; a thread that has ended is in no later reading.
+struct CoreTime {
+  double ran_seconds = 0;
+  double waited_seconds = 0;  // ready to run, with no core that was free
+};
+
+// As the kernel's scheduler counts them (Documentation/scheduler/sched-stats.rst, "/proc/<pid>/schedstat"); zeros where
+// it does not. `system` is the folder that has proc/.
+CoreTime core_time(const std::filesystem::path& system = "/");
+
+// The share of the time between two readings in which threads that were ready to run waited, from 0 to 1; 0 where none
+// was ready.
+double waited_share(const CoreTime& before, const CoreTime& after);
+
+}  // namespace terrace
