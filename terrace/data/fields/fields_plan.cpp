@@ -14,6 +14,7 @@
 #include "terrace/data/fields/fields_times.h"
 #include "terrace/data/fields/physical_units.h"
 #include "terrace/data/fields/scanned_fields.h"
+#include "terrace/data/fields/unit_definitions.h"
 
 namespace terrace::data {
 namespace {
@@ -172,9 +173,11 @@ class UnitsCheck {
     const auto [known, is_first] = units_.emplace(variable.name, std::pair{variable.units, file.path});
     if (!canonical_units(variable.units) && is_first) {
       problems.push_back(
-          fmt::format("{}: {} has the units \"{}\", which are not known; give the right ones with --units "
+          fmt::format("{}: {} has the units \"{}\", which are not known{}; give the right ones with --units "
                       "{}=UNITS",
-                      file.path.string(), variable.name, variable.units, variable.name));
+                      file.path.string(), variable.name, variable.units,
+                      unit_definition("m") ? "" : " (udunits2, which knows more, is not built in or lacks its tables)",
+                      variable.name));
     } else if (variable.units != known->second.first && !are_same_units(variable.units, known->second.first)) {
       problems.push_back(fmt::format("{}: {} has the units \"{}\", and in {} it has \"{}\"; convert one of them",
                                      file.path.string(), variable.name, variable.units, known->second.second.string(),
