@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr PhiloxKey order_key{17, 4};
+constexpr PhiloxKey phases_key{17, 4};
 constexpr int64_t num_tokens = 60'000;
 
 // How often each sample of a corpus has been drawn.
@@ -40,7 +40,7 @@ TEST(MixtureChange, AnEpochGoesOnInEveryKindOfMixture) {
   for (const auto& first : kinds) {
     for (const auto& second : kinds) {
       for (uint64_t drawn : {0, 1, 17, 48, 49, 95, 96, 250}) {
-        const Mixture before(sizes, first, order_key, true);
+        const Mixture before(sizes, first, phases_key, true);
         Counts big(41), small(7);
         draw(before, drawn, {&big, &small});
         // Both corpora change places, and a third one is new.
@@ -66,7 +66,7 @@ TEST(MixtureChange, EverySampleOccursOnceBeforeTheEpochEnds) {
   for (const std::vector<double>& weights : {std::vector<double>{}, {0.4, 0.6}}) {
     for (uint64_t first : {0, 3, 33, 34, 60}) {
       Counts a(40), b(60);
-      const Mixture both({40, 60}, weights, order_key, true);
+      const Mixture both({40, 60}, weights, phases_key, true);
       draw(both, first, {&a, &b});
       const std::vector<Order> rest = both.rest(first);
       const Mixture alone({60}, {}, {5, 5}, std::vector<Order>{rest[1]});
@@ -86,7 +86,7 @@ TEST(MixtureChange, EverySampleOccursOnceBeforeTheEpochEnds) {
 TEST(MixtureChange, FirstUnweightedEpochHasTheRemainingSamples) {
   for (uint64_t drawn : {0, 1, 50, 90, 100, 130}) {
     Counts a(40), b(60), c(10);
-    const Mixture before({40, 60}, {}, order_key, true);
+    const Mixture before({40, 60}, {}, phases_key, true);
     draw(before, drawn, {&a, &b});
     std::vector<Order> rest = before.rest(drawn);
     const Mixture after({40, 60, 10}, {}, {8, 8}, std::vector<Order>{rest[0], rest[1], nullptr});
