@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -86,6 +87,32 @@ TYPED_TEST(LaneVectors, GiveTheSameBitsInRegistersOfEveryWidth) {
     if (has_registers_of_32_bytes()) check(with_32_bytes(of(x)));
     if (has_registers_of_64_bytes()) check(with_64_bytes(of(x)));
   }
+}
+
+// Every number of fp16, and numbers of fp32 near the middle of two of fp16, infinite ones and NaN among them.
+TEST(LaneVectorsOfFp16, AreConvertedAsOneNumberIs) {
+  const auto check = [](const auto& with) {
+    for (uint32_t first = 0; first < 0x10000; first += num_lanes) {
+      c10::Half halves[num_lanes], rounded[num_lanes];
+      float wide[num_lanes];
+      for (uint32_t i = 0; i < num_lanes; ++i) {
+        halves[i] = c10::Half(static_cast<uint16_t>(first + i), c10::Half::from_bits());
+      }
+      with([&]<int bytes>(RegisterBytes<bytes>) TERRACE_INLINE { store_lanes(wide, load_lanes<bytes>(halves)); });
+      for (uint32_t i = 0; i < num_lanes; ++i) {
+        const auto expected = static_cast<float>(halves[i]);
+        ASSERT_TRUE(std::isnan(expected) ? std::isnan(wide[i]) : wide[i] == expected) << first + i;
+      }
+      for (const uint32_t rest : {0x0FFFU, 0x1000U, 0x1001U}) {
+        for (float& number : wide) number = std::bit_cast<float>(std::bit_cast<uint32_t>(number) + rest);
+        with([&]<int bytes>(RegisterBytes<bytes>) TERRACE_INLINE { store_lanes(rounded, load_lanes<bytes>(wide)); });
+        for (uint32_t i = 0; i < num_lanes; ++i) ASSERT_EQ(rounded[i].x, c10::Half(wide[i]).x) << wide[i];
+      }
+    }
+  };
+  check([](const auto& body) { with_16_bytes(body); });
+  if (has_registers_of_32_bytes()) check([](const auto& body) { with_32_bytes(body); });
+  if (has_registers_of_64_bytes()) check([](const auto& body) { with_64_bytes(body); });
 }
 
 TYPED_TEST(LaneVectors, ComputeWhatALoopOverElementsDoes) {

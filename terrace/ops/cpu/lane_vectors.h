@@ -158,6 +158,33 @@ TERRACE_INLINE inline auto rounded_to_bf16(V value) {
   return value == value ? (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16 : Words{} + 0x7FC0;
 }
 
+// A piece of fp16, in the low half of each word, as fp32 and back as c10::Half does, whose conversions of one number do
+// not vectorize.
+template <int size>
+TERRACE_INLINE inline Vector<float, size> widened_from_fp16(Vector<int32_t, size> half) {
+  using Words = Vector<int32_t, size>;
+  using V = Vector<float, size>;
+  const Words magnitude = half & 0x7FFF;
+  // The exponent moves by 224 and back by 112, so that infinity and NaN keep theirs.
+  const V normal = reinterpreted<V>((magnitude << 13) + 0x70000000) * 0x1p-112f;
+  const V subnormal = reinterpreted<V>(magnitude | 0x3F000000) - 0.5f;
+  const Words bits = magnitude < 0x400 ? reinterpreted<Words>(subnormal) : reinterpreted<Words>(normal);
+  return reinterpreted<V>(bits | (half & 0x8000) << 16);
+}
+
+template <int size>
+TERRACE_INLINE inline Vector<int32_t, size> rounded_to_fp16(Vector<float, size> value) {
+  using Words = Vector<int32_t, size>;
+  using V = Vector<float, size>;
+  const Words bits = reinterpreted<Words>(value), magnitude = bits & 0x7FFFFFFF, exponent = bits & 0x7F800000;
+  // Too large a number becomes infinite; the addition rounds to the bits that fp16 has at this exponent.
+  const V limited = reinterpreted<V>(magnitude) * 0x1p112f * 0x1p-110f;
+  const Words least = Words{} + 0x38800000;
+  const V sum = reinterpreted<V>((exponent > least ? exponent : least) + 0x07800000) + limited;
+  const Words rounded = ((reinterpreted<Words>(sum) >> 13) & 0x7C00) + (reinterpreted<Words>(sum) & 0x0FFF);
+  return (magnitude > 0x7F800000 ? Words{} + 0x7E00 : rounded) | ((bits >> 16) & 0x8000);
+}
+
 template <int size, typename T>
 TERRACE_INLINE inline Vector<Wide<T>, size> load_piece(const T* from) {
   Vector<Wide<T>, size> result;
@@ -168,7 +195,9 @@ TERRACE_INLINE inline Vector<Wide<T>, size> load_piece(const T* from) {
     std::memcpy(&bits, from, sizeof(bits));
     result = reinterpreted<Vector<float, size>>(__builtin_convertvector(bits, Vector<uint32_t, size>) << 16);
   } else {
-    for (int lane = 0; lane < size; ++lane) result[lane] = widen(from[lane]);
+    Vector<uint16_t, size> bits;
+    std::memcpy(&bits, from, sizeof(bits));
+    result = widened_from_fp16<size>(__builtin_convertvector(bits, Vector<int32_t, size>));
   }
   return result;
 }
@@ -181,7 +210,8 @@ TERRACE_INLINE inline void store_piece(T* to, Vector<Wide<T>, size> value) {
     const auto bits = __builtin_convertvector(rounded_to_bf16(value), Vector<uint16_t, size>);
     std::memcpy(static_cast<void*>(to), &bits, sizeof(bits));
   } else {
-    for (int lane = 0; lane < size; ++lane) to[lane] = narrow<T>(value[lane]);
+    const auto bits = __builtin_convertvector(rounded_to_fp16<size>(value), Vector<uint16_t, size>);
+    std::memcpy(static_cast<void*>(to), &bits, sizeof(bits));
   }
 }
 
