@@ -91,16 +91,16 @@ enum class AttentionChoice { fastest, torch };
 // that `visibility` says and, if `documents.numbers` is defined, of these only those of its document; with a
 // `window` above 0, which goes with causal attention only, of these only the last `window` up to its own (Beltagy et
 // al., arXiv 2004.05150; Mistral 7B, arXiv 2310.06825). Our kernels
-// compute it if head_dim is at most 256 and the processor has AVX-512 (for bf16 also AVX-512 BF16). They read `joint`
-// and write its gradient in place, for fp16 by way of a copy in fp32, and keep joint, context and one number per query
-// for backward. In all other cases joint_attention() calls the two functions above.
+// compute it if head_dim is at most 256 and the processor has AVX-512 (for bf16 also AVX-512 BF16) or AVX2. They read
+// `joint` and write its gradient in place, with AVX-512 for fp16 by way of a copy in fp32, and keep joint, context and
+// one number per query for backward. In all other cases joint_attention() calls the two functions above.
 at::Tensor joint_attention(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
                            const at::Tensor& positions, const Documents& documents,
                            AttentionChoice choice = AttentionChoice::fastest,
                            Visibility visibility = Visibility::causal, int64_t window = 0);
 
 // The kernels of joint_attention() on this device for a suitable head_dim: "avx512_bf16" (bf16 and fp32), "avx512"
-// (fp32) or "torch". The choice decides the last bits of results.
+// (fp32), "avx2" or "torch". The choice decides the last bits of results.
 std::string_view attention_instructions(const at::Device& device);
 
 // Throws UserError for positions beyond the table's.

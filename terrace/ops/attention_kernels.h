@@ -31,6 +31,8 @@ struct AttentionKernels {
                    const at::Tensor& context_gradient, const at::Tensor& joint_gradient);
 };
 
+constexpr int64_t largest_head_dim = 256;
+
 // Null if there are no kernels for the device, type and layout.
 const AttentionKernels* attention_kernels(const at::Device& device, at::ScalarType type, const HeadLayout& layout);
 

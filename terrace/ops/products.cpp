@@ -11,6 +11,7 @@
 #include "terrace/ops/cpu/matmul.h"
 #include "terrace/ops/cpu/registers.h"
 #include "terrace/ops/cpu/rows_times.h"
+#include "terrace/ops/cpu/vector_set.h"
 #include "terrace/ops/gelu_products.h"
 #include "terrace/ops/kernels.h"
 #include "terrace/profile/record.h"
@@ -57,17 +58,19 @@ ProductSize size_of_inputs(const at::Tensor& dy, const at::Tensor& weight) {
 }
 ProductSize size_of_weights(const at::Tensor& dy, const at::Tensor& x) { return {dy.size(1), x.size(1), x.size(0)}; }
 
-// Products of fp16 are computed in fp32 and rounded to fp16 once: AVX-512 has no instruction that multiplies fp16 and
-// adds in fp32, and torch's fp16 products take a hundred times as long.
-at::ScalarType computed_in(at::ScalarType type) { return type == at::kHalf ? at::kFloat : type; }
+// Where our kernels do not multiply fp16, their products of it are those of fp32, rounded to fp16 once: torch's fp16
+// products take a hundred times as long.
+at::ScalarType computed_in(at::ScalarType type) {
+  return type == at::kHalf && !cpu::has_matmul(at::kHalf) ? at::kFloat : type;
+}
 
 // Without AVX-512 torch multiplies numbers of 16 bits one by one, at less than a tenth of the rate of fp32.
 bool torch_computes_wider(const at::Tensor& x) {
-  return x.is_cpu() && x.element_size() == 2 && !cpu::has_matmul(at::kFloat);
+  return x.is_cpu() && x.element_size() == 2 && cpu::vector_set(at::kFloat) != cpu::VectorSet::avx512;
 }
 
 bool computes_wider(const at::Tensor& x, Products chosen) {
-  return own_products(x, chosen) ? x.scalar_type() == at::kHalf : torch_computes_wider(x);
+  return own_products(x, chosen) ? !cpu::has_matmul(x.scalar_type()) : torch_computes_wider(x);
 }
 
 at::Tensor wide(const at::Tensor& x) { return x.defined() ? x.to(at::kFloat) : x; }
@@ -125,7 +128,8 @@ bool own_products(const at::Tensor& x, Products chosen) {
 }
 
 const char* products_instructions(const at::Device& device, at::ScalarType type, Products chosen) {
-  return chosen == Products::own && device.is_cpu() && cpu::has_matmul(computed_in(type)) ? "avx512" : "torch";
+  const bool own = chosen == Products::own && device.is_cpu();
+  return name_of(own ? cpu::vector_set(computed_in(type)) : cpu::VectorSet::none);
 }
 
 Products products_for(c10::IntArrayRef sizes, at::ScalarType type, Products chosen) {

@@ -12,11 +12,11 @@
 namespace terrace::ops {
 
 // Whether our kernels compute products of tensors like `x`: they are chosen and the processor has the instructions.
-// Products of fp16, and on processors without AVX-512 torch's of bf16 too, are computed in fp32 from copies of their
-// factors and rounded once.
+// With AVX-512 those of fp16 are computed in fp32 from copies of their factors and rounded once, as torch's of bf16 and
+// fp16 are on processors without AVX-512.
 bool own_products(const at::Tensor& x, Products chosen);
 
-// The kernels of products of the type on the device under this choice: "avx512" or "torch".
+// The kernels of products of the type on the device under this choice: "avx512", "avx2" or "torch".
 const char* products_instructions(const at::Device& device, at::ScalarType type, Products chosen);
 
 // The kernels for hidden states of `sizes` [.., T, I]: under Products::decoding, if T is not 1, those that are faster

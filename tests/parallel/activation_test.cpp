@@ -146,7 +146,7 @@ class Activations : public ::testing::Test {
  protected:
   void SetUp() override {
     if (ops::attention_kernels(at::kCPU, at::kBFloat16, {.groups = 1, .head_dim = 16}) == nullptr) {
-      GTEST_SKIP() << "without AVX-512 attention is torch's, which keeps other tensors";
+      GTEST_SKIP() << "without AVX-512 and AVX2 attention is torch's, which keeps other tensors";
     }
   }
 };

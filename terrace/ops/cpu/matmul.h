@@ -1,17 +1,20 @@
-// Our own matrix products for processors with AVX-512. Bias, activation or accumulation into a wider gradient are
-// applied while the values of the product are in the cache.
+// Our own matrix products for processors with AVX-512 or AVX2. Bias, activation or accumulation into a wider gradient
+// are applied while the values of the product are in the cache.
 //
-// Method: panels of 64 columns of B are packed so that one row of a panel is four vectors; tiles of 6 rows and 64
-// columns of C stay in registers over a block of k, so that the rows of A stay in the level-1 cache and the panels in
-// the level-2 cache (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). bf16 is
-// multiplied in pairs along k by the instruction VDPBF16PS and summed in fp32. Every element of C is one sum over k in
-// ascending order (of pairs in bf16), so it depends neither on the number of threads nor on m, n or the place of a cut
-// along them.
+// Method: panels of columns of B are packed so that one row of a panel is a few vectors (64 columns with AVX-512, 16
+// with AVX2); tiles of 6 rows and a panel's columns of C stay in registers over a block of k, so that the rows of A
+// stay in the level-1 cache and the panels in the level-2 cache (Goto and van de Geijn, "Anatomy of High-Performance
+// Matrix Multiplication", 2008). With AVX-512 bf16 is multiplied in pairs along k by the instruction VDPBF16PS and
+// summed in fp32; with AVX2 elements of 16 bits become fp32 when they are packed. Every element of C is one sum over k
+// in ascending order (of pairs in bf16 with AVX-512), so it depends neither on the number of threads nor on m, n or the
+// place of a cut along them. Sums of fp32 are the same bits with both vectors.
 #pragma once
 
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+
+#include "terrace/ops/cpu/vector_set.h"
 
 namespace terrace::ops::cpu {
 
@@ -51,8 +54,8 @@ struct Finish {
 
 constexpr int64_t sum_columns = 64;
 
-// Whether this processor has the instructions for products of the type: fp32 or bf16.
-bool has_matmul(c10::ScalarType type);
+// Whether this processor has the instructions for products of the type.
+inline bool has_matmul(c10::ScalarType type) { return vector_set(type) != VectorSet::none; }
 
 // C [m, n] = A [m, k] B [k, n], stored as `finish` says. `type` is the type of A and B; has_matmul(type) must be true.
 void matmul(c10::ScalarType type, const Factor& a, const Factor& b, int64_t m, int64_t n, int64_t k,

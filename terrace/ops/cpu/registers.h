@@ -1,5 +1,8 @@
-// What the vector registers of this processor can do.
+// What the vector registers of this processor can do. As in torch, no wider registers are used than the environment's
+// ATEN_CPU_CAPABILITY says (avx512, avx2 or default).
 #pragma once
+
+#include <ATen/Version.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
@@ -8,14 +11,23 @@
 namespace terrace::ops::cpu {
 
 #if defined(__x86_64__) && defined(__GNUC__)
-inline bool has_registers_of_32_bytes() {
-  static const bool has = __builtin_cpu_supports("avx2");
+inline bool has_registers_of_64_bytes() {
+  static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                          at::get_cpu_capability() == "AVX512";
   return has;
 }
 
-inline bool has_registers_of_64_bytes() {
-  static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+inline bool has_registers_of_32_bytes() {
+  static const bool has =
+      __builtin_cpu_supports("avx2") && (at::get_cpu_capability() == "AVX512" || at::get_cpu_capability() == "AVX2");
+  return has;
+}
+
+// With the instructions that multiply and add, and convert fp16.
+inline bool has_kernels_of_32_bytes() {
+  static const bool has =
+      has_registers_of_32_bytes() && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   return has;
 }
 #endif

@@ -1,30 +1,30 @@
-// Computes products of a few rows with a weight, sixteen outputs at a time.
-#include "terrace/ops/cpu/rows_times.h"
+// Computes products of a few rows with a weight, as many outputs at a time as a vector has lanes.
+#pragma once
 
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "terrace/base/error.h"
-#include "terrace/ops/cpu/avx512/dot.h"
-#include "terrace/ops/cpu/avx512/gelu.h"
+#include "terrace/ops/cpu/rows_times.h"
+#include "terrace/ops/cpu/vectors/dot.h"
+#include "terrace/ops/cpu/vectors/gelu.h"
+#include "terrace/ops/cpu/vectors/lockstep.h"
 
-namespace terrace::ops::cpu {
-namespace {
+namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 
 // Rounds the sums [rows, lanes] of the outputs from `first` on, adds the bias and stores them, with their GELU where it
 // is asked for.
 template <typename T>
-TERRACE_AVX512 void finish_outputs(const RowsTimes& p, int64_t first, const float* sums) {
-  const __mmask16 mask = first_lanes(p.outputs - first);
+TERRACE_VECTOR_CODE void finish_outputs(const RowsTimes& p, int64_t first, const float* sums) {
+  const int64_t count = p.outputs - first;
   const T* bias = static_cast<const T*>(p.bias);
   for (int64_t row = 0; row < p.rows; ++row) {
-    __m512 value = _mm512_loadu_ps(sums + row * lanes);
-    if (bias) value = _mm512_add_ps(value, load_wide(bias + first, mask));
-    store_narrow(static_cast<T*>(p.out) + row * p.out_stride + first, value, mask);
+    OneVector value = load(sums + row * lanes);
+    if (bias) value = value + load_wide(bias + first, count);
+    store_narrow(static_cast<T*>(p.out) + row * p.out_stride + first, value, count);
     if (!p.active) continue;
-    store_narrow(static_cast<T*>(p.active) + row * p.outputs + first, gelu<T>(rounded<T>(value)), mask);
+    store_narrow(static_cast<T*>(p.active) + row * p.outputs + first, gelu<T>(rounded<T>(value)), count);
   }
 }
 
@@ -47,17 +47,4 @@ void multiply_rows(const RowsTimes& p) {
   });
 }
 
-}  // namespace
-
-bool has_rows_times(c10::ScalarType type) { return has_avx512(type); }
-
-void rows_times(c10::ScalarType type, const RowsTimes& product) {
-  TERRACE_CHECK(has_rows_times(type), "this processor has no matrix products of {}", c10::toString(type));
-  if (type == c10::ScalarType::Float) {
-    multiply_rows<float>(product);
-  } else {
-    multiply_rows<c10::BFloat16>(product);
-  }
-}
-
-}  // namespace terrace::ops::cpu
+}  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET

@@ -1,6 +1,6 @@
 // Attention of one query of each head over cached keys. Every sum has a fixed order, so that a sequence has the same
 // bits alone and beside others, with any number of threads.
-#include "terrace/ops/cpu/decode_attention.h"
+#pragma once
 
 #include <ATen/Parallel.h>
 
@@ -9,11 +9,11 @@
 #include <cstring>
 #include <vector>
 
-#include "terrace/ops/cpu/avx512/dot.h"
-#include "terrace/ops/cpu/avx512/exponential.h"
+#include "terrace/ops/cpu/decode_attention.h"
+#include "terrace/ops/cpu/vectors/dot.h"
+#include "terrace/ops/cpu/vectors/exponential.h"
 
-namespace terrace::ops::cpu {
-namespace {
+namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 
 // The heads that share the keys and values of one group of one sequence.
 template <typename T>
@@ -40,45 +40,40 @@ void score(const QueryGroup<T>& group, float* scores, int64_t padded) {
 
 // Replaces scores by their exponentials over the largest one, and returns one divided by their sum.
 template <typename T>
-TERRACE_AVX512 float exponentials(float* scores, int64_t size, float factor) {
-  const __m512 lowest = _mm512_set1_ps(-INFINITY), scale = _mm512_set1_ps(factor);
-  __m512 largest = lowest, sum = _mm512_setzero_ps();
+TERRACE_VECTOR_CODE float exponentials(float* scores, int64_t size, float factor) {
+  const OneVector scale = broadcast(factor);
+  OneVector largest = broadcast(-INFINITY), sum = zeros();
   for (int64_t at = 0; at < size; at += lanes) {
-    largest = _mm512_max_ps(largest, _mm512_mask_loadu_ps(lowest, first_lanes(size - at), scores + at));
+    largest = larger_where(first_lanes(size - at), largest, load(scores + at, size - at));
   }
-  const __m512 shift = _mm512_mul_ps(_mm512_set1_ps(_mm512_reduce_max_ps(largest)), scale);
+  const OneVector shift = broadcast(largest_of(largest)) * scale;
   for (int64_t at = 0; at < size; at += lanes) {
-    const __mmask16 mask = first_lanes(size - at);
-    const __m512 x = _mm512_fmsub_ps(_mm512_maskz_loadu_ps(mask, scores + at), scale, shift);
-    const __m512 power = _mm512_maskz_mov_ps(mask, power_of_two<T>(x));
-    _mm512_mask_storeu_ps(scores + at, mask, power);
-    sum = _mm512_add_ps(sum, power);
+    const OneVector x = times_minus(load(scores + at, size - at), scale, shift);
+    const OneVector power = where(first_lanes(size - at), power_of_two<T>(x));
+    store(scores + at, power, size - at);
+    sum = sum + power;
   }
-  return 1.0F / _mm512_reduce_add_ps(sum);
+  return 1.0F / sum_of(sum);
 }
 
 // context [hd] = scale * sum over keys of weights[key] * values[key], four vectors of columns at a time.
 template <typename T>
-TERRACE_AVX512 void add_values(const QueryGroup<T>& group, const float* weights, float scale, T* context) {
+TERRACE_VECTOR_CODE void add_values(const QueryGroup<T>& group, const float* weights, float scale, T* context) {
   constexpr int vectors = 4;
   for (int64_t first = 0; first < group.head_dim; first += vectors * lanes) {
-    __m512 sums[vectors];
-    __mmask16 masks[vectors];
+    OneVector sums[vectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) {
-      sums[v] = _mm512_setzero_ps();
-      masks[v] = first_lanes_or_none(group.head_dim - first - v * lanes);
-    }
+    for (int v = 0; v < vectors; ++v) sums[v] = zeros();
     for (int64_t key = 0; key < group.size; ++key) {
-      const __m512 weight = _mm512_set1_ps(weights[key]);
+      const OneVector weight = broadcast(weights[key]);
       const T* from = group.values + key * group.head_dim + first;
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v)
-        sums[v] = _mm512_fmadd_ps(weight, load_wide(from + v * lanes, masks[v]), sums[v]);
+        sums[v] = times_plus(weight, load_wide(from + v * lanes, group.head_dim - first - v * lanes), sums[v]);
     }
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-      store_narrow(context + first + v * lanes, _mm512_mul_ps(sums[v], _mm512_set1_ps(scale)), masks[v]);
+      store_narrow(context + first + v * lanes, sums[v] * broadcast(scale), group.head_dim - first - v * lanes);
     }
   }
 }
@@ -128,16 +123,4 @@ void decode(const Heads& heads, const CachedKeys& cache, const at::Tensor& conte
   });
 }
 
-}  // namespace
-
-bool has_decode_attention(c10::ScalarType type) { return has_avx512(type); }
-
-void decode_attention(const Heads& heads, const CachedKeys& cache, const at::Tensor& context) {
-  if (context.scalar_type() == at::kFloat) {
-    decode<float>(heads, cache, context);
-  } else {
-    decode<c10::BFloat16>(heads, cache, context);
-  }
-}
-
-}  // namespace terrace::ops::cpu
+}  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET

@@ -10,14 +10,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "terrace/ops/cpu/avx512/matmul_pack.h"
-#include "terrace/ops/cpu/avx512/matmul_tiles.h"
-#include "terrace/ops/cpu/avx512/words_memory.h"
 #include "terrace/ops/cpu/matmul.h"
+#include "terrace/ops/cpu/vectors/matmul_pack.h"
+#include "terrace/ops/cpu/vectors/matmul_tiles.h"
+#include "terrace/ops/cpu/vectors/words_memory.h"
 
-namespace terrace::ops::cpu {
+namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 
-constexpr int64_t groups_at_a_time = 16;
 constexpr int64_t most_steps_by_rows = 1024;     // of a piece
 constexpr int64_t most_words_by_rows = 1 << 21;  // of B, packed at a time, so that they stay in the level-3 cache
 
@@ -153,4 +152,4 @@ class ProductByRows {
   int64_t panel_words_ = 0, group_words_ = 0;  // of the longest piece
 };
 
-}  // namespace terrace::ops::cpu
+}  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET

@@ -5,17 +5,17 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "terrace/ops/cpu/avx512/gelu.h"
-#include "terrace/ops/cpu/avx512/lockstep.h"
-#include "terrace/ops/cpu/avx512/matmul_pack.h"
-#include "terrace/ops/cpu/avx512/swiglu.h"
-#include "terrace/ops/cpu/avx512/vectors.h"
 #include "terrace/ops/cpu/matmul.h"
+#include "terrace/ops/cpu/vectors/gelu.h"
+#include "terrace/ops/cpu/vectors/lockstep.h"
+#include "terrace/ops/cpu/vectors/matmul_pack.h"
+#include "terrace/ops/cpu/vectors/swiglu.h"
+#include "terrace/ops/cpu/vectors/vectors.h"
 
-namespace terrace::ops::cpu {
+namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 
-static_assert(panel_columns == numbers_in<FourVectors>);
-static_assert(panel_columns == sum_columns);
+static_assert(panel_columns == numbers_in<PanelRow>);
+static_assert(sum_columns % panel_columns == 0);
 
 // The place of a tile in C.
 struct Tile {
@@ -24,29 +24,32 @@ struct Tile {
 
 // Load and store a row of a tile: a whole one, or `count` numbers.
 template <bool whole, typename T>
-TERRACE_AVX512_INLINE FourVectors load_row(const T* from, int64_t count) {
-  return whole ? load_all<FourVectors>(from) : load_first<FourVectors>(from, count);
+TERRACE_VECTOR_INLINE PanelRow load_row(const T* from, int64_t count) {
+  return whole ? load_all<PanelRow>(from) : load_first<PanelRow>(from, count);
 }
 
 template <bool whole, typename T, typename V>
-TERRACE_AVX512_INLINE void store_row(T* to, const V& value, int64_t count) {
+TERRACE_VECTOR_INLINE void store_row(T* to, const V& value, int64_t count) {
   whole ? store_all(to, value) : store_first(to, value, count);
 }
 
-// The exponentials of a row, of which only columns before finish.counted count.
+// The exponentials of a row, of which only columns before finish.counted count. Where a sum is over several panels, the
+// first one begins it: the panels of a row are finished in their order.
 template <typename T, bool whole>
-TERRACE_AVX512_INLINE void store_exponentials(const Finish& finish, const Tile& tile, int64_t i,
-                                              const FourVectors& value) {
+TERRACE_VECTOR_INLINE void store_exponentials(const Finish& finish, const Tile& tile, int64_t i,
+                                              const PanelRow& value) {
   const int64_t counted = std::min(tile.columns, finish.counted - tile.column);
-  FourVectors powers = exponential<T>(FourVectors(value - _mm512_set1_ps(finish.references[i])));
+  PanelRow powers = exponential<T>(PanelRow(value - broadcast(finish.references[i])));
   if (counted < panel_columns) powers = first_of(powers, counted);
   store_row<whole>(static_cast<T*>(finish.out) + i * finish.out_stride + tile.column, powers, tile.columns);
-  finish.sums[i * finish.sums_stride + tile.column / sum_columns] = _mm512_reduce_add_ps(sum_of_vectors(powers));
+  float& sum = finish.sums[i * finish.sums_stride + tile.column / sum_columns];
+  const float of_panel = sum_of(sum_of_vectors(powers));
+  sum = tile.column % sum_columns == 0 ? of_panel : sum + of_panel;
 }
 
 // Finishes row i of C in the tile's columns, which are a whole panel's or fewer. The bias is in `value` already.
 template <typename T, typename Out, Finish::Kind kind, bool whole>
-TERRACE_AVX512_INLINE void finish_row(const Finish& finish, const Tile& tile, int64_t i, const FourVectors& value) {
+TERRACE_VECTOR_INLINE void finish_row(const Finish& finish, const Tile& tile, int64_t i, const PanelRow& value) {
   using Kind = Finish::Kind;
   const int64_t count = tile.columns;
   [[maybe_unused]] Out* out = static_cast<Out*>(finish.out) + i * finish.out_stride;
@@ -65,9 +68,10 @@ TERRACE_AVX512_INLINE void finish_row(const Finish& finish, const Tile& tile, in
     store_row<whole>(inner + tile.column, value, count);
     store_row<whole>(out + tile.column / 2, swiglu<T>(pairs_of(rounded<T>(value))), count / 2);
   } else if constexpr (kind == Kind::swiglu_backward) {
-    const __m512 slopes[] = {value.first.first, value.first.second, value.second.first, value.second.second};
+    OneVector slopes[panel_vectors];
+    divide(value, slopes);
 #pragma GCC unroll 4
-    for (int64_t v = 0; v < panel_columns / lanes; ++v) {
+    for (int64_t v = 0; v < panel_vectors; ++v) {
       const int64_t at = 2 * (tile.column + v * lanes), pairs = whole ? lanes : count - v * lanes;
       store_pairs(out + at, swiglu_slopes<T>(slopes[v], load_pairs(inner + at, pairs)), pairs);
     }
@@ -78,11 +82,11 @@ TERRACE_AVX512_INLINE void finish_row(const Finish& finish, const Tile& tile, in
 
 // Finishes a tile whose sums are in rows of a panel.
 template <typename T, typename Out, Finish::Kind kind>
-TERRACE_AVX512 void finish_tile(const Finish& finish, const Tile& tile, const float* sums) {
+TERRACE_VECTOR_CODE void finish_tile(const Finish& finish, const Tile& tile, const float* sums) {
   for (int64_t row = 0; row < tile.rows; ++row, sums += panel_columns) {
     const int64_t i = tile.row + row;
-    FourVectors value = load_all<FourVectors>(sums);
-    if (finish.factors) value = value * _mm512_set1_ps(finish.factors[i]);
+    PanelRow value = load_all<PanelRow>(sums);
+    if (finish.factors) value = value * broadcast(finish.factors[i]);
     if (const T* bias = static_cast<const T*>(finish.bias)) {
       value = value + load_row<false>(bias + tile.column, tile.columns);
     }
@@ -94,4 +98,4 @@ TERRACE_AVX512 void finish_tile(const Finish& finish, const Tile& tile, const fl
   }
 }
 
-}  // namespace terrace::ops::cpu
+}  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET

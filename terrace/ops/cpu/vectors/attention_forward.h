@@ -1,14 +1,14 @@
-// Attention forward for AVX-512: blocks of queries times blocks of keys with a running softmax (Dao et al., arXiv
+// Attention forward: blocks of queries times blocks of keys with a running softmax (Dao et al., arXiv
 // 2205.14135, algorithm 1).
+#pragma once
+
 #include <limits>
 #include <vector>
 
-#include "terrace/ops/cpu/avx512/attention.h"
-#include "terrace/ops/cpu/avx512/exponential.h"
+#include "terrace/ops/cpu/vectors/attention.h"
+#include "terrace/ops/cpu/vectors/exponential.h"
 
-namespace terrace::ops::cpu {
-namespace {
-
+namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 constexpr int64_t strip_rows = 2 * tile_rows;  // queries that use a panel of keys while it is in the level-1 cache
 constexpr int64_t rows_ahead = 2 * strip_rows;
 // The maximum before the first key of a query: in place of -infinity, since differences of it must be numbers.
@@ -20,37 +20,38 @@ struct RunningSum {
   float sum = 0;
 };
 
-// The keys [begin, end) of a block that a tile reads, multiples of 16; the product with the values ends at product_end.
+// The keys [begin, end) of a block that a tile reads, multiples of `lanes`; the product with the values ends at
+// product_end.
 struct KeyRange {
   int64_t begin, end, product_end;
 };
 
 // The largest of a row's scores.
-TERRACE_AVX512_INLINE float row_top(const float* scores, KeyRange range, int64_t query, int64_t block, KeyMask keys) {
+TERRACE_VECTOR_INLINE float row_top(const float* scores, KeyRange range, int64_t query, int64_t block, KeyMask keys) {
   const int64_t whole = keys.unmasked(query) - block;
-  __m512 top = _mm512_set1_ps(unseen);
+  OneVector top = broadcast(unseen);
   for (int64_t key = range.begin; key < range.end; key += lanes) {
-    const __mmask16 mask = key + lanes <= whole ? 0xFFFF : keys.visible(query, block + key);
-    top = _mm512_mask_max_ps(top, mask, top, _mm512_loadu_ps(scores + key));
+    const LaneMask mask = key + lanes <= whole ? all_lanes() : keys.visible(query, block + key);
+    top = larger_where(mask, top, load(scores + key));
   }
-  return _mm512_reduce_max_ps(top);
+  return largest_of(top);
 }
 
 // Computes a row's probabilities relative to its top from the scores and returns their sum.
 template <typename T>
-TERRACE_AVX512_INLINE float row_probabilities(const float* scores, float* probabilities, KeyRange range, float factor,
+TERRACE_VECTOR_INLINE float row_probabilities(const float* scores, float* probabilities, KeyRange range, float factor,
                                               float top, int64_t query, int64_t block, KeyMask keys) {
   const int64_t whole = keys.unmasked(query) - block;
-  const __m512 factors = _mm512_set1_ps(factor), tops = _mm512_set1_ps(top);
-  __m512 sum = _mm512_setzero_ps();
+  const OneVector factors = broadcast(factor), tops = broadcast(top);
+  OneVector sum = zeros();
   for (int64_t key = range.begin; key < range.end; key += lanes) {
-    const __mmask16 mask = key + lanes <= whole ? 0xFFFF : keys.visible(query, block + key);
-    const __m512 x = _mm512_fmsub_ps(_mm512_loadu_ps(scores + key), factors, tops);
-    const __m512 p = _mm512_maskz_mov_ps(mask, power_of_two<T>(x));
-    sum = _mm512_add_ps(sum, p);
-    store_narrow(reinterpret_cast<T*>(probabilities) + key, p);
+    const LaneMask mask = key + lanes <= whole ? all_lanes() : keys.visible(query, block + key);
+    const OneVector x = times_minus(load(scores + key), factors, tops);
+    const OneVector p = where(mask, power_of_two<T>(x));
+    sum = sum + p;
+    store_narrow(reinterpret_cast<Operand<T>*>(probabilities) + key, p);
   }
-  return _mm512_reduce_add_ps(sum);
+  return sum_of(sum);
 }
 
 template <typename T>
@@ -104,7 +105,7 @@ class ForwardWorker {
   static constexpr int64_t block = block_rows<T>;
 
   // Computes the part of a block of keys in the context of queries [begin, end), which attend to later blocks too.
-  TERRACE_AVX512 void strips(int64_t begin, int64_t end) {
+  TERRACE_VECTOR_CODE void strips(int64_t begin, int64_t end) {
     last_ = false;
     for (int64_t head = 0; head < s_.per_group; ++head) {
       for (int64_t query = begin; query < end; query += strip_rows) strip(head, query);
@@ -114,7 +115,7 @@ class ForwardWorker {
   // The same with the last block to which the queries attend, in causal attention the one at their own positions. There
   // a strip attends to no later key, so the keys are packed strip by strip, which spreads the accesses to memory over
   // the computation.
-  TERRACE_AVX512 void last_block(int64_t begin, int64_t end) {
+  TERRACE_VECTOR_CODE void last_block(int64_t begin, int64_t end) {
     last_ = true;
     const int64_t row = s_.heads() * s_.head_dim;
     for (int64_t head = 0; head < s_.per_group; ++head) {
@@ -138,10 +139,10 @@ class ForwardWorker {
     return false;
   }
 
-  TERRACE_AVX512 void pack_all_queries() { pack_queries(query_begin_, query_end_); }
+  TERRACE_VECTOR_CODE void pack_all_queries() { pack_queries(query_begin_, query_end_); }
 
   // Packs queries [begin, end) of every head of the group.
-  TERRACE_AVX512_INLINE void pack_queries(int64_t begin, int64_t end) {
+  TERRACE_VECTOR_INLINE void pack_queries(int64_t begin, int64_t end) {
     for (int64_t head = 0; head < s_.per_group; ++head) {
       gather_rows(s_.joint + s_.offset(b_, group_, head), s_.columns, begin, end, s_.rotation_of(b_), s_.head_dim,
                   rows_);
@@ -150,7 +151,7 @@ class ForwardWorker {
     }
   }
 
-  TERRACE_AVX512 void pack_keys(int64_t begin, int64_t end) {
+  TERRACE_VECTOR_CODE void pack_keys(int64_t begin, int64_t end) {
     const int64_t n = round_up(end - begin, lanes), first = begin - key_begin_;
     const T* keys = s_.joint + s_.offset(b_, group_, s_.per_group);
     gather_rows(keys, s_.columns, begin, end, s_.rotation_of(b_), s_.head_dim, rows_);
@@ -161,7 +162,7 @@ class ForwardWorker {
       gather_rows(values, s_.columns, begin, end, {}, s_.head_dim, pairs);
     } else {
       gather_rows(values, s_.columns, begin, end, {}, s_.head_dim, rows_);
-      rows_to_pairs(rows_, n, s_.width, pairs);
+      rows_to_pairs<T>(rows_, n, s_.width, pairs);
     }
   }
 
@@ -171,7 +172,7 @@ class ForwardWorker {
     return {begin, round_up(last, lanes), round_up(last, word_elements<T>)};
   }
 
-  TERRACE_AVX512 void strip(int64_t head, int64_t query) {
+  TERRACE_VECTOR_CODE void strip(int64_t head, int64_t query) {
     constexpr int64_t tiles = strip_rows / tile_rows;
     KeyRange ranges[tiles];
     int64_t begin = block, end = 0;
@@ -201,7 +202,7 @@ class ForwardWorker {
 
   // Prefetches the memory that packing and finishing a later query access: one row at a time, between computations,
   // since the processor can wait for only a few lines at a time.
-  TERRACE_AVX512_INLINE void prefetch(int64_t head, int64_t query) const {
+  TERRACE_VECTOR_INLINE void prefetch(int64_t head, int64_t query) const {
     if (query >= query_end_) return;
     const T* inputs = s_.joint + s_.offset(b_, group_, 0) + query * s_.columns;
     if (head == 0) prefetch_row<false>(inputs, (s_.per_group + 2) * s_.head_dim);
@@ -210,7 +211,7 @@ class ForwardWorker {
   }
 
   // The softmax of a tile's scores and its product with the values.
-  TERRACE_AVX512_INLINE void attend(int64_t head, int64_t query, int64_t tile, KeyRange range) {
+  TERRACE_VECTOR_INLINE void attend(int64_t head, int64_t query, int64_t tile, KeyRange range) {
     const int64_t row = head * rows_of_head_ + query - query_begin_;
     const float factor = s_.scale * 1.44269504f;
     float* probabilities = probabilities_ + tile * tile_rows * block_words;
@@ -234,7 +235,7 @@ class ForwardWorker {
       if (shrink == 1.0f) continue;
       for (int64_t i = 0; i < s_.width; i += lanes) {
         float* sum = sums + r * s_.width + i;
-        _mm512_storeu_ps(sum, _mm512_mul_ps(_mm512_loadu_ps(sum), _mm512_set1_ps(shrink)));
+        store(sum, load(sum) * broadcast(shrink));
       }
     }
     const int64_t begin = range.begin / word_elements<T>, end = range.product_end / word_elements<T>;
@@ -242,7 +243,7 @@ class ForwardWorker {
                                                   sums, s_.width, end - begin, s_.width / lanes, !first);
   }
 
-  TERRACE_AVX512_INLINE void finish(int64_t head, int64_t begin, int64_t end, T* context) {
+  TERRACE_VECTOR_INLINE void finish(int64_t head, int64_t begin, int64_t end, T* context) {
     float* log_sums = log_sums_ + (b_ * s_.heads() + group_ * s_.per_group + head) * s_.length;
     for (int64_t query = begin; query < end; ++query) {
       const int64_t row = head * rows_of_head_ + query - query_begin_;
@@ -275,8 +276,6 @@ int64_t rows_of_item(const AttentionSizes<T>& s) {
   return block_rows<T> * std::max<int64_t>(1, std::min({in_cache, for_threads, s.blocks}));
 }
 
-}  // namespace
-
 template <typename T>
 void attention(const AttentionInput& input, const at::Tensor& context, const at::Tensor& log_sums) {
   const AttentionSizes<T> sizes(input);
@@ -294,7 +293,4 @@ void attention(const AttentionInput& input, const at::Tensor& context, const at:
       });
 }
 
-template void attention<float>(const AttentionInput&, const at::Tensor&, const at::Tensor&);
-template void attention<c10::BFloat16>(const AttentionInput&, const at::Tensor&, const at::Tensor&);
-
-}  // namespace terrace::ops::cpu
+}  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET

@@ -1,17 +1,17 @@
-// Attention backward for AVX-512: the division of the work among threads, and the gradients of keys and values.
-#include "terrace/ops/cpu/avx512/backward_worker.h"
+// Attention backward: the division of the work among threads, and the gradients of keys and values.
+#pragma once
 
-namespace terrace::ops::cpu {
-namespace {
+#include "terrace/ops/cpu/vectors/backward_worker.h"
 
+namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 // Contributions to the gradients of keys and values are summed within pieces of this many rows of queries of a group,
 // then over the pieces. The number is fixed so that the sums do not depend on the threads.
 constexpr int64_t piece_rows = 1024;
 
 // Writes rows [begin, end) of the gradients of a group's keys and values.
 template <typename T>
-TERRACE_AVX512 void finish_keys(const AttentionSizes<T>& s, int64_t b, int64_t group, int64_t begin, int64_t end,
-                                const float* key_sums, const float* value_sums, T* joint_gradient) {
+TERRACE_VECTOR_CODE void finish_keys(const AttentionSizes<T>& s, int64_t b, int64_t group, int64_t begin, int64_t end,
+                                     const float* key_sums, const float* value_sums, T* joint_gradient) {
   T* to = joint_gradient + s.offset(b, group, s.per_group);
   for (int64_t t = begin; t < end; ++t) {
     scatter_row(key_sums + t * s.width, s.scale, s.rotation_of(b), t, s.head_dim, to + t * s.columns);
@@ -19,9 +19,9 @@ TERRACE_AVX512 void finish_keys(const AttentionSizes<T>& s, int64_t b, int64_t g
   }
 }
 
-TERRACE_AVX512 void add_floats(float* into, const float* from, int64_t n) {
+TERRACE_VECTOR_CODE inline void add_floats(float* into, const float* from, int64_t n) {
   for (int64_t i = 0; i < n; i += lanes) {
-    _mm512_storeu_ps(into + i, _mm512_add_ps(_mm512_loadu_ps(into + i), _mm512_loadu_ps(from + i)));
+    store(into + i, load(into + i) + load(from + i));
   }
 }
 
@@ -96,8 +96,6 @@ void by_pieces(const AttentionSizes<T>& s, const BackwardTensors<T>& tensors) {
   });
 }
 
-}  // namespace
-
 template <typename T>
 void attention_backward(const AttentionInput& input, const at::Tensor& context, const at::Tensor& log_sums,
                         const at::Tensor& context_gradient, const at::Tensor& joint_gradient) {
@@ -112,9 +110,4 @@ void attention_backward(const AttentionInput& input, const at::Tensor& context, 
   }
 }
 
-template void attention_backward<float>(const AttentionInput&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                                        const at::Tensor&);
-template void attention_backward<c10::BFloat16>(const AttentionInput&, const at::Tensor&, const at::Tensor&,
-                                                const at::Tensor&, const at::Tensor&);
-
-}  // namespace terrace::ops::cpu
+}  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET

@@ -1,16 +1,14 @@
 // Chooses how a matrix product is computed.
-#include "terrace/ops/cpu/matmul.h"
-
-#include <c10/util/BFloat16.h>
+#pragma once
 
 #include <algorithm>
+#include <cstdint>
 
-#include "terrace/base/error.h"
-#include "terrace/ops/cpu/avx512/matmul_by_panels.h"
-#include "terrace/ops/cpu/avx512/matmul_by_rows.h"
+#include "terrace/ops/cpu/matmul.h"
+#include "terrace/ops/cpu/vectors/matmul_by_panels.h"
+#include "terrace/ops/cpu/vectors/matmul_by_rows.h"
 
-namespace terrace::ops::cpu {
-namespace {
+namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 
 // Where A is packed, a sum in fp32 is computed in equal pieces of at most this length of k and this many rows, so that
 // the packed pieces of A are small and stay in the cache.
@@ -18,7 +16,7 @@ constexpr int64_t piece_of_k = 1024;
 constexpr int64_t piece_of_m = 2016;
 
 // Whether C is a sum of products in fp32, which needs no rounding after each.
-bool adds_pieces(const Finish& finish) {
+inline bool adds_pieces(const Finish& finish) {
   const bool sums = finish.kind == Finish::Kind::accumulate || finish.kind == Finish::Kind::store;
   return sums && finish.bias == nullptr && finish.out_type == c10::ScalarType::Float;
 }
@@ -42,21 +40,4 @@ void multiply(const Factor& a, const Factor& b, const MatmulSize& size, const Fi
   }
 }
 
-}  // namespace
-
-bool has_matmul(c10::ScalarType type) { return has_avx512(type); }
-
-void matmul(c10::ScalarType type, const Factor& a, const Factor& b, int64_t m, int64_t n, int64_t k,
-            const Finish& finish) {
-  TERRACE_CHECK(has_matmul(type), "this processor has no matrix products of {}", c10::toString(type));
-  TERRACE_CHECK(finish.out_type == type || finish.out_type == c10::ScalarType::Float,
-                "a product of {} cannot be stored as {}", c10::toString(type), c10::toString(finish.out_type));
-  if (m == 0 || n == 0) return;
-  if (type == c10::ScalarType::Float) {
-    multiply<float>(a, b, {m, n, k}, finish);
-  } else {
-    multiply<c10::BFloat16>(a, b, {m, n, k}, finish);
-  }
-}
-
-}  // namespace terrace::ops::cpu
+}  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET

@@ -6,21 +6,18 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
-#include "terrace/ops/cpu/avx512/matmul_pack.h"
-#include "terrace/ops/cpu/avx512/matmul_tiles.h"
-#include "terrace/ops/cpu/avx512/words_memory.h"
 #include "terrace/ops/cpu/matmul.h"
+#include "terrace/ops/cpu/vectors/matmul_pack.h"
+#include "terrace/ops/cpu/vectors/matmul_tiles.h"
+#include "terrace/ops/cpu/vectors/words_memory.h"
 
-namespace terrace::ops::cpu {
+namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 
-// The size of the packed panels that a thread uses at a time, so that they stay in its level-2 cache.
-constexpr int64_t cached_bytes = 448 << 10;
-// The most words along k that a tile sums at a time, so that its rows of A stay in the level-1 cache over all panels.
-constexpr int64_t most_steps = 768;
-// The most groups of rows whose sums wait for the next words along k.
-constexpr int64_t waiting_groups = 340;
+// Panels that one thread computes together, in order, since their exponentials have one sum.
+constexpr int64_t panels_together = sum_columns / panel_columns;
 
 // A in the order in which tiles read it: the first word of the g-th group of six rows is at groups + g * group_words.
 struct PackedRows {
@@ -35,7 +32,7 @@ template <typename T>
 PackedRows pack_a(const Factor& a, int64_t m, int64_t k) {
   const Words<T> words(a.data, a.stride, k);
   const int64_t steps = words.steps();
-  if (a.k_inner && k % word_elements<T> == 0 && a.stride % word_elements<T> == 0) {
+  if (std::is_same_v<T, Operand<T>> && a.k_inner && k % word_elements<T> == 0 && a.stride % word_elements<T> == 0) {
     const int64_t row_words = a.stride / word_elements<T>;
     return {static_cast<const uint32_t*>(a.data), group_rows * row_words, RowOrder::rows, row_words, {}};
   }
@@ -73,7 +70,7 @@ struct Portion {
 // not divisible among the threads or narrower than the others. A panel that only one thread uses is packed once.
 std::array<Piece, 2> pieces_of(int64_t index, int64_t threads, int64_t n, int64_t groups) {
   const int64_t panels = panels_in(n);
-  const int64_t own = (n % panel_columns == 0 ? panels : panels - 1) / threads;
+  const int64_t own = n / sum_columns / threads * panels_together;
   return {{{index * own, (index + 1) * own, 0, groups},
            {threads * own, panels, index * groups / threads, (index + 1) * groups / threads}}};
 }
@@ -203,4 +200,4 @@ class ProductByPanels {
   PackedRows rows_;
 };
 
-}  // namespace terrace::ops::cpu
+}  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET

@@ -1,4 +1,4 @@
-// Shared by the forward and backward attention kernels for AVX-512: sizes and pointers, scratch memory, and the
+// Shared by the forward and backward attention kernels: sizes and pointers, scratch memory, and the
 // division of items among threads.
 #pragma once
 
@@ -12,9 +12,9 @@
 
 #include "terrace/base/error.h"
 #include "terrace/ops/attention_kernels.h"
-#include "terrace/ops/cpu/avx512/pack.h"
+#include "terrace/ops/cpu/vectors/pack.h"
 
-namespace terrace::ops::cpu {
+namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 
 template <typename T>
 void attention(const AttentionInput& input, const at::Tensor& context, const at::Tensor& log_sums);
@@ -31,6 +31,7 @@ struct AttentionSizes {
       : batch(input.joint.size(0)),
         length(input.joint.size(1)),
         padded(round_up(length, lanes)),
+        begins_of_sequence(round_up(length, 16)),
         groups(input.layout.groups),
         per_group(input.layout.queries_per_group),
         head_dim(input.layout.head_dim),
@@ -58,10 +59,14 @@ struct AttentionSizes {
   Rotation rotation_of(int64_t b) const {
     return {rotation.cosines, rotation.sines, positions ? positions + b * length : nullptr};
   }
-  KeyMask mask_of(int64_t b) const { return {causal ? 0 : length, begins ? begins + b * padded : nullptr, window}; }
+  KeyMask mask_of(int64_t b) const {
+    return {causal ? 0 : length, begins ? begins + b * begins_of_sequence : nullptr, window};
+  }
 
-  int64_t batch, length, padded, groups, per_group, head_dim;
-  int64_t width;  // elements of a head in scratch memory: zeros follow the head's own up to a multiple of 16
+  int64_t batch, length, padded;
+  int64_t begins_of_sequence;  // numbers of document_begins
+  int64_t groups, per_group, head_dim;
+  int64_t width;  // elements of a head in scratch memory: zeros follow the head's own up to a multiple of `lanes`
   int64_t words;  // of `width` elements
   int64_t depth;  // words of the head's own elements, over which scores are summed
   int64_t columns, blocks;
@@ -107,4 +112,4 @@ void for_each_item(int64_t items, const MakeWorker& make_worker, const Body& bod
   });
 }
 
-}  // namespace terrace::ops::cpu
+}  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET

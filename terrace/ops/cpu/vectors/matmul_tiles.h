@@ -7,15 +7,14 @@
 #include <cstdint>
 #include <utility>
 
-#include "terrace/ops/cpu/avx512/matmul_finish.h"
-#include "terrace/ops/cpu/avx512/matmul_pack.h"
-#include "terrace/ops/cpu/avx512/vectors.h"
 #include "terrace/ops/cpu/matmul.h"
+#include "terrace/ops/cpu/vectors/matmul_finish.h"
+#include "terrace/ops/cpu/vectors/matmul_pack.h"
+#include "terrace/ops/cpu/vectors/vectors.h"
 
-namespace terrace::ops::cpu {
+namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 
 constexpr int64_t tile_floats = group_rows * panel_columns;
-constexpr int64_t vectors = panel_columns / lanes;  // of columns in a tile
 
 // A tile fetches some cache lines of what is used next before every so many steps: many at once would wait for memory.
 constexpr int64_t steps_of_fetch = 16;
@@ -28,7 +27,7 @@ struct Fetches {
   FetchAhead out;      // what finish_tile() will write
   FetchAhead inner;
 
-  TERRACE_AVX512_INLINE void next() {
+  TERRACE_VECTOR_INLINE void next() {
     rows.next();
     columns.next();
     out.next<1>();
@@ -53,19 +52,19 @@ struct TileWords {
 };
 
 template <typename T, RowOrder order, int Rows, int Vectors>
-TERRACE_AVX512_INLINE void add_steps(const TileWords& words, Fetches& fetches, __m512 (&sum)[Rows][Vectors]) {
+TERRACE_VECTOR_INLINE void add_steps(const TileWords& words, Fetches& fetches, OneVector (&sum)[Rows][Vectors]) {
   const int64_t steps = words.steps, row_words = words.row_words;
   const uint32_t *a = words.a, *panel = words.panel;
   for (int64_t step = 0; step < steps;) {
     fetches.next();
     for (const int64_t stop = std::min(steps, step + steps_of_fetch); step < stop; ++step) {
-      __m512 b[Vectors];
+      OneVector b[Vectors];
 #pragma GCC unroll 4
-      for (int v = 0; v < Vectors; ++v) b[v] = _mm512_loadu_ps(panel + step * panel_columns + v * lanes);
+      for (int v = 0; v < Vectors; ++v) b[v] = load(panel + step * panel_columns + v * lanes);
 #pragma GCC unroll 6
       for (int row = 0; row < Rows; ++row) {
         const uint32_t word = order == RowOrder::rows ? a[row * row_words + step] : a[step * group_rows + row];
-        const __m512 x = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(word)));
+        const OneVector x = broadcast_word(word);
 #pragma GCC unroll 4
         for (int v = 0; v < Vectors; ++v) sum[row][v] = multiply_add<T>(x, b[v], sum[row][v]);
       }
@@ -75,12 +74,12 @@ TERRACE_AVX512_INLINE void add_steps(const TileWords& words, Fetches& fetches, _
 
 // Sums the first `Vectors` vectors of columns of a tile of `Rows` rows.
 template <typename T, int Rows, int Vectors>
-TERRACE_AVX512_INLINE void sum_tile(const TileWords& words, Fetches& fetches, __m512 (&sum)[Rows][Vectors]) {
+TERRACE_VECTOR_INLINE void sum_tile(const TileWords& words, Fetches& fetches, OneVector (&sum)[Rows][Vectors]) {
 #pragma GCC unroll 6
   for (int row = 0; row < Rows; ++row) {
 #pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v) {
-      sum[row][v] = words.begin ? _mm512_loadu_ps(words.begin + row * panel_columns + v * lanes) : _mm512_setzero_ps();
+      sum[row][v] = words.begin ? load(words.begin + row * panel_columns + v * lanes) : zeros();
     }
   }
   if (words.order == RowOrder::rows) {
@@ -91,43 +90,42 @@ TERRACE_AVX512_INLINE void sum_tile(const TileWords& words, Fetches& fetches, __
 }
 
 template <typename T, int Rows, int Vectors>
-TERRACE_AVX512 void multiply_tile(const TileWords& words, float* sums, Fetches& fetches) {
-  __m512 sum[Rows][Vectors];
+TERRACE_VECTOR_CODE void multiply_tile(const TileWords& words, float* sums, Fetches& fetches) {
+  OneVector sum[Rows][Vectors];
   sum_tile<T>(words, fetches, sum);
 #pragma GCC unroll 6
   for (int row = 0; row < Rows; ++row) {
 #pragma GCC unroll 4
-    for (int v = 0; v < Vectors; ++v) _mm512_storeu_ps(sums + row * panel_columns + v * lanes, sum[row][v]);
+    for (int v = 0; v < Vectors; ++v) store(sums + row * panel_columns + v * lanes, sum[row][v]);
   }
 }
 
 // Multiplies a whole tile and finishes it straight from its registers: where k is small, storing and loading its sums
 // again would take a twentieth of the time.
 template <typename T, typename Out, Finish::Kind kind>
-TERRACE_AVX512 void multiply_whole_tile(const TileWords& words, const Finish& finish, const Tile& tile,
-                                        Fetches& fetches) {
-  __m512 sum[group_rows][vectors];
+TERRACE_VECTOR_CODE void multiply_whole_tile(const TileWords& words, const Finish& finish, const Tile& tile,
+                                             Fetches& fetches) {
+  OneVector sum[group_rows][panel_vectors];
   sum_tile<T>(words, fetches, sum);
   if (finish.factors) {
 #pragma GCC unroll 6
     for (int64_t row = 0; row < group_rows; ++row) {
-      const __m512 factor = _mm512_set1_ps(finish.factors[tile.row + row]);
+      const OneVector factor = broadcast(finish.factors[tile.row + row]);
 #pragma GCC unroll 4
-      for (int64_t v = 0; v < vectors; ++v) sum[row][v] = _mm512_mul_ps(sum[row][v], factor);
+      for (int64_t v = 0; v < panel_vectors; ++v) sum[row][v] = sum[row][v] * factor;
     }
   }
   if (const T* bias = static_cast<const T*>(finish.bias)) {
 #pragma GCC unroll 4
-    for (int64_t v = 0; v < vectors; ++v) {
-      const __m512 of_columns = load_wide(bias + tile.column + v * lanes);
+    for (int64_t v = 0; v < panel_vectors; ++v) {
+      const OneVector of_columns = load_wide(bias + tile.column + v * lanes);
 #pragma GCC unroll 6
-      for (int64_t row = 0; row < group_rows; ++row) sum[row][v] = _mm512_add_ps(sum[row][v], of_columns);
+      for (int64_t row = 0; row < group_rows; ++row) sum[row][v] = sum[row][v] + of_columns;
     }
   }
 #pragma GCC unroll 6
   for (int64_t row = 0; row < group_rows; ++row) {
-    const FourVectors value({sum[row][0], sum[row][1]}, {sum[row][2], sum[row][3]});
-    finish_row<T, Out, kind, true>(finish, tile, tile.row + row, value);
+    finish_row<T, Out, kind, true>(finish, tile, tile.row + row, joined(sum[row]));
   }
 }
 
@@ -176,13 +174,14 @@ using MultiplyTile = void (*)(const TileWords&, float*, Fetches&);
 // By rows and vectors of columns, both from 1.
 template <typename T, size_t... sizes>
 constexpr std::array<MultiplyTile, sizeof...(sizes)> all_tiles(std::index_sequence<sizes...>) {
-  return {multiply_tile<T, 1 + static_cast<int>(sizes / vectors), 1 + static_cast<int>(sizes % vectors)>...};
+  return {
+      multiply_tile<T, 1 + static_cast<int>(sizes / panel_vectors), 1 + static_cast<int>(sizes % panel_vectors)>...};
 }
 
 template <typename T>
 MultiplyTile multiply_tile_of(const Tile& tile) {
-  static constexpr auto tiles = all_tiles<T>(std::make_index_sequence<group_rows * vectors>());
-  return tiles[static_cast<size_t>((tile.rows - 1) * vectors + (tile.columns - 1) / lanes)];
+  static constexpr auto tiles = all_tiles<T>(std::make_index_sequence<group_rows * panel_vectors>());
+  return tiles[static_cast<size_t>((tile.rows - 1) * panel_vectors + (tile.columns - 1) / lanes)];
 }
 
 // The tiles of C, and what is done with each.
@@ -233,4 +232,4 @@ class Tiles {
   TileKernels kernels_;
 };
 
-}  // namespace terrace::ops::cpu
+}  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET

@@ -1,62 +1,62 @@
-// Attention backward of one group of heads for AVX-512: block by block, the probabilities are recomputed from the
+// Attention backward of one group of heads: block by block, the probabilities are recomputed from the
 // scores and the sums of the rows (Dao, arXiv 2307.08691, algorithm 2, with the loop over queries outside).
 #pragma once
 
-#include "terrace/ops/cpu/avx512/attention.h"
-#include "terrace/ops/cpu/avx512/exponential.h"
+#include "terrace/ops/cpu/vectors/attention.h"
+#include "terrace/ops/cpu/vectors/exponential.h"
 
-namespace terrace::ops::cpu {
+namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 
-// The operands of one panel of sixteen keys and one tile of eight queries.
+// The operands of one panel of keys and one tile of queries.
 struct TileOperands {
   const float *queries, *gradients, *keys, *values;  // panels; gradients are the context's
   const float *log_sums, *products;                  // per query: log_sums, and products of context and its gradient
-  float *probabilities, *differences;                // pairs of queries [tile_rows / word_elements][16]
+  float *probabilities, *differences;                // pairs of queries [tile_rows / word_elements][lanes]
   float* rows;                                       // the differences as rows [tile_rows][block_words]
 };
 
 // Computes the probabilities P and the gradient of the scores, P * (dP - row product), from sums in registers.
 template <typename T>
-TERRACE_AVX512_INLINE void gradient_tile(const TileOperands& at, int64_t words, float factor, int64_t query,
+TERRACE_VECTOR_INLINE void gradient_tile(const TileOperands& at, int64_t words, float factor, int64_t query,
                                          int64_t key, KeyMask keys) {
-  __m512 scores[tile_rows], gradients[tile_rows];
+  OneVector scores[tile_rows], gradients[tile_rows];
   for (int64_t begin = 0; begin < words; begin += words_added_in_a_row) {
-    __m512 of_scores[tile_rows], of_gradients[tile_rows];
+    OneVector of_scores[tile_rows], of_gradients[tile_rows];
 #pragma GCC unroll 8
-    for (int r = 0; r < tile_rows; ++r) of_scores[r] = of_gradients[r] = _mm512_setzero_ps();
+    for (int r = 0; r < tile_rows; ++r) of_scores[r] = of_gradients[r] = zeros();
     for (int64_t word = begin; word < std::min(words, begin + words_added_in_a_row); ++word) {
-      const __m512 key_words = _mm512_loadu_ps(at.keys + word * lanes);
-      const __m512 value_words = _mm512_loadu_ps(at.values + word * lanes);
+      const OneVector key_words = load(at.keys + word * lanes);
+      const OneVector value_words = load(at.values + word * lanes);
 #pragma GCC unroll 8
       for (int r = 0; r < tile_rows; ++r) {
-        of_scores[r] = multiply_add<T>(_mm512_set1_ps(at.queries[word * lanes + r]), key_words, of_scores[r]);
-        of_gradients[r] = multiply_add<T>(_mm512_set1_ps(at.gradients[word * lanes + r]), value_words, of_gradients[r]);
+        of_scores[r] = multiply_add<T>(broadcast(at.queries[word * lanes + r]), key_words, of_scores[r]);
+        of_gradients[r] = multiply_add<T>(broadcast(at.gradients[word * lanes + r]), value_words, of_gradients[r]);
       }
     }
 #pragma GCC unroll 8
     for (int r = 0; r < tile_rows; ++r) {
-      scores[r] = begin == 0 ? of_scores[r] : _mm512_add_ps(scores[r], of_scores[r]);
-      gradients[r] = begin == 0 ? of_gradients[r] : _mm512_add_ps(gradients[r], of_gradients[r]);
+      scores[r] = begin == 0 ? of_scores[r] : (scores[r] + of_scores[r]);
+      gradients[r] = begin == 0 ? of_gradients[r] : (gradients[r] + of_gradients[r]);
     }
   }
   const bool whole = key + lanes <= keys.unmasked(query);
 #pragma GCC unroll 8
   for (int r = 0; r < tile_rows; ++r) {
-    const __mmask16 mask = whole ? 0xFFFF : keys.visible(query + r, key);
-    const __m512 x = _mm512_fmsub_ps(scores[r], _mm512_set1_ps(factor), _mm512_set1_ps(at.log_sums[r]));
-    scores[r] = _mm512_maskz_mov_ps(mask, power_of_two<T>(x));
-    const __m512 difference = _mm512_sub_ps(gradients[r], _mm512_set1_ps(at.products[r]));
-    gradients[r] = _mm512_maskz_mul_ps(mask, scores[r], difference);
-    store_narrow(reinterpret_cast<T*>(at.rows + r * block_words), gradients[r]);
+    const LaneMask mask = whole ? all_lanes() : keys.visible(query + r, key);
+    const OneVector x = times_minus(scores[r], broadcast(factor), broadcast(at.log_sums[r]));
+    scores[r] = where(mask, power_of_two<T>(x));
+    const OneVector difference = (gradients[r] - broadcast(at.products[r]));
+    gradients[r] = where(mask, scores[r] * difference);
+    store_narrow(reinterpret_cast<Operand<T>*>(at.rows + r * block_words), gradients[r]);
   }
 #pragma GCC unroll 8
   for (int r = 0; r < tile_rows; r += word_elements<T>) {
     if constexpr (word_elements<T> == 1) {
-      _mm512_storeu_ps(at.probabilities + r * lanes, scores[r]);
-      _mm512_storeu_ps(at.differences + r * lanes, gradients[r]);
+      store(at.probabilities + r * lanes, scores[r]);
+      store(at.differences + r * lanes, gradients[r]);
     } else {
-      _mm512_storeu_ps(at.probabilities + r / 2 * lanes, paired(scores[r], scores[r + 1]));
-      _mm512_storeu_ps(at.differences + r / 2 * lanes, paired(gradients[r], gradients[r + 1]));
+      store(at.probabilities + r / 2 * lanes, paired<T>(scores[r], scores[r + 1]));
+      store(at.differences + r / 2 * lanes, paired<T>(gradients[r], gradients[r + 1]));
     }
   }
 }
@@ -135,16 +135,18 @@ class BackwardWorker {
   }
 
  private:
-  TERRACE_AVX512_INLINE void pack(const T* head, int64_t stride, int64_t begin, int64_t end, const Rotation& rotation,
+  TERRACE_VECTOR_INLINE void pack(const T* head, int64_t stride, int64_t begin, int64_t end, const Rotation& rotation,
                                   float* panels, float* pairs) {
     const int64_t n = round_up(end - begin, lanes);
     float* rows = word_elements<T> == 1 && pairs ? pairs : rows_;
     gather_rows(head, stride, begin, end, rotation, s_.head_dim, rows);
     rows_to_panels(rows, n, s_.words, panels);
-    if (pairs && rows != pairs) rows_to_pairs(rows, n, s_.width, pairs);
+    if constexpr (word_elements<T> == 2) {
+      if (pairs) rows_to_pairs<T>(rows, n, s_.width, pairs);
+    }
   }
 
-  TERRACE_AVX512 void pack_keys(int64_t begin, int64_t end) {
+  TERRACE_VECTOR_CODE void pack_keys(int64_t begin, int64_t end) {
     const T* keys = s_.joint + s_.offset(b_, group_, s_.per_group);
     const int64_t word = begin * s_.words;
     pack(keys, s_.columns, begin, end, s_.rotation_of(b_), key_panels_ + word, key_pairs_ + word);
@@ -152,7 +154,7 @@ class BackwardWorker {
   }
 
   // Packs one panel of queries with the context, its gradient and the sums of the rows.
-  TERRACE_AVX512 void pack_queries(int64_t begin, int64_t end) {
+  TERRACE_VECTOR_CODE void pack_queries(int64_t begin, int64_t end) {
     const int64_t first = begin - query_begin_, word = first * s_.words;
     pack(s_.joint + s_.offset(b_, group_, head_), s_.columns, begin, end, s_.rotation_of(b_), query_panels_ + word,
          query_pairs_ + word);
@@ -160,17 +162,16 @@ class BackwardWorker {
          gradient_pairs_ + word);
     pack(t_.context + context_offset(), context_row(), begin, end, {}, context_panel_, nullptr);
     // Summed in the order of a score's gradient, so that the two cancel exactly if a query attends to a single key.
-    __m512 sum = _mm512_setzero_ps();
+    OneVector sum = zeros();
     for (int64_t from = 0; from < s_.words; from += words_added_in_a_row) {
-      __m512 of_piece = _mm512_setzero_ps();
+      OneVector of_piece = zeros();
       const int64_t to = std::min(s_.words, from + words_added_in_a_row);
       for (int64_t i = from * lanes; i < to * lanes; i += lanes) {
-        of_piece = multiply_add<T>(_mm512_loadu_ps(gradient_panels_ + word + i), _mm512_loadu_ps(context_panel_ + i),
-                                   of_piece);
+        of_piece = multiply_add<T>(load(gradient_panels_ + word + i), load(context_panel_ + i), of_piece);
       }
-      sum = from == 0 ? of_piece : _mm512_add_ps(sum, of_piece);
+      sum = from == 0 ? of_piece : (sum + of_piece);
     }
-    _mm512_storeu_ps(products_ + first, sum);
+    store(products_ + first, sum);
     const float* log_sums = t_.log_sums + (b_ * s_.heads() + group_ * s_.per_group + head_) * s_.length;
     std::fill(log_sums_ + first, log_sums_ + first + lanes, 0.0f);
     std::copy(log_sums + begin, log_sums + end, log_sums_ + first);
@@ -181,7 +182,7 @@ class BackwardWorker {
     return b_ * s_.length * context_row() + (group_ * s_.per_group + head_) * s_.head_dim;
   }
 
-  TERRACE_AVX512 void pack_all_queries() {
+  TERRACE_VECTOR_CODE void pack_all_queries() {
     for (int64_t begin = query_begin_; begin < query_end_; begin += lanes) {
       pack_queries(begin, std::min(query_end_, begin + lanes));
     }
@@ -189,7 +190,7 @@ class BackwardWorker {
 
   // The block of keys at the queries' own positions. No earlier query attends to a panel of keys, so keys and queries
   // are packed panel by panel from the last to the first, which spreads the reads from memory over the computation.
-  TERRACE_AVX512 void add_diagonal(float* key_sums, float* value_sums) {
+  TERRACE_VECTOR_CODE void add_diagonal(float* key_sums, float* value_sums) {
     const bool pack = packed_keys_ == query_begin_;
     for (int64_t begin = (query_end_ - 1) / lanes * lanes; begin >= query_begin_; begin -= lanes) {
       const int64_t end = std::min(query_end_, begin + lanes);
@@ -203,7 +204,7 @@ class BackwardWorker {
   }
 
   // Prefetches a row of the inputs for reading and of the gradient for writing.
-  TERRACE_AVX512_INLINE void prefetch(int64_t row) const {
+  TERRACE_VECTOR_INLINE void prefetch(int64_t row) const {
     const int64_t keys = s_.offset(b_, group_, s_.per_group) + row * s_.columns;
     const int64_t queries = s_.offset(b_, group_, head_) + row * s_.columns;
     const int64_t context = context_offset() + row * context_row();
@@ -217,18 +218,18 @@ class BackwardWorker {
 
   // Prefetches share `tile` of `tiles` of the next panel's rows, between computations, since the processor can wait for
   // only a few lines at a time.
-  TERRACE_AVX512_INLINE void prefetch_share(int64_t tile, int64_t tiles) const {
+  TERRACE_VECTOR_INLINE void prefetch_share(int64_t tile, int64_t tiles) const {
     if (rows_ahead_ < 0) return;
     for (int64_t row = tile * lanes / tiles; row < (tile + 1) * lanes / tiles; ++row) prefetch(rows_ahead_ + row);
   }
 
-  TERRACE_AVX512 void add_keys(int64_t begin, int64_t end, float* key_sums, float* value_sums) {
+  TERRACE_VECTOR_CODE void add_keys(int64_t begin, int64_t end, float* key_sums, float* value_sums) {
     for (int64_t key = begin; key < end; key += lanes) add_panel(key, begin, key_sums, value_sums);
   }
 
   // Adds to the gradients of the panel's keys and values, and writes the gradient of the scores to difference_rows_,
   // whose first key is `begin`.
-  TERRACE_AVX512_INLINE void add_panel(int64_t key, int64_t begin, float* key_sums, float* value_sums) {
+  TERRACE_VECTOR_INLINE void add_panel(int64_t key, int64_t begin, float* key_sums, float* value_sums) {
     constexpr int64_t tile_floats = tile_rows / word_elements<T> * lanes;
     const int64_t queries = round_up(query_end_ - query_begin_, tile_rows);
     const float factor = s_.scale * 1.44269504f;
@@ -264,18 +265,25 @@ class BackwardWorker {
     sum_over_queries(differences_, query_pairs_, first, last, key_sums + key * s_.width);
   }
 
-  // sums[16][width] += the panel [queries / word_elements][16], transposed, times the pairs.
-  TERRACE_AVX512_INLINE void sum_over_queries(const float* panel, const float* pairs, int64_t first, int64_t last,
+  // sums[lanes][width] += the panel [queries / word_elements][lanes], transposed, times the pairs.
+  TERRACE_VECTOR_INLINE void sum_over_queries(const float* panel, const float* pairs, int64_t first, int64_t last,
                                               float* sums) {
     const int64_t begin = first / word_elements<T>, steps = (last - first) / word_elements<T>;
-    for (int64_t i = 0; i < s_.width; i += lanes) {
-      product_tile<T, lanes, 1, 1, lanes>(panel + begin * lanes, pairs + begin * s_.width + i, s_.width, 0, sums + i,
-                                          s_.width, steps, true);
+    const float *a = panel + begin * lanes, *b = pairs + begin * s_.width;
+    if constexpr (tile_vectors == 2) {
+      for (int64_t i = 0; i < s_.width; i += lanes) {
+        product_tile<T, lanes, 1, 1, lanes>(a, b + i, s_.width, 0, sums + i, s_.width, steps, true);
+      }
+    } else {  // as many rows would not leave registers for several vectors of columns
+      for (int64_t row = 0; row < lanes; row += tile_rows) {
+        product_columns<T, tile_rows, 1, lanes>(a + row, b, s_.width, sums + row * s_.width, s_.width, steps,
+                                                s_.width / lanes, true);
+      }
     }
   }
 
-  // Adds the contributions of keys [begin, end), a multiple of 16, to the gradients of the queries.
-  TERRACE_AVX512 void add_queries(int64_t begin, int64_t end, bool add) {
+  // Adds the contributions of keys [begin, end), a multiple of `lanes`, to the gradients of the queries.
+  TERRACE_VECTOR_CODE void add_queries(int64_t begin, int64_t end, bool add) {
     const int64_t queries = round_up(query_end_ - query_begin_, tile_rows);
     for (int64_t query = 0; query < queries; query += tile_rows) {
       const int64_t from = std::max(begin, first_keys_[query / tile_rows]);
@@ -288,7 +296,7 @@ class BackwardWorker {
     }
   }
 
-  TERRACE_AVX512 void finish_queries() {
+  TERRACE_VECTOR_CODE void finish_queries() {
     T* to = t_.joint_gradient + s_.offset(b_, group_, head_);
     for (int64_t query = query_begin_; query < query_end_; ++query) {
       scatter_row(query_sums_ + (query - query_begin_) * s_.width, s_.scale, s_.rotation_of(b_), query, s_.head_dim,
@@ -307,4 +315,4 @@ class BackwardWorker {
   int64_t first_keys_[block / tile_rows] = {};  // by tile of queries: KeyMask::first_key()
 };
 
-}  // namespace terrace::ops::cpu
+}  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET

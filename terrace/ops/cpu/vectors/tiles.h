@@ -1,39 +1,38 @@
-// The inner loops of attention for AVX-512: products of small tiles whose sums stay in registers.
+// The inner loops of attention: products of small tiles whose sums stay in registers.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "terrace/ops/cpu/avx512/vectors.h"
+#include "terrace/ops/cpu/vectors/vectors.h"
 
-namespace terrace::ops::cpu {
+namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 
-constexpr int64_t tile_rows = 8;      // queries in a tile
 constexpr int64_t block_words = 128;  // keys or queries of a block, in words
 
 template <typename T>
 constexpr int64_t block_rows = block_words* word_elements<T>;
 
-// c[rows][16 * vectors] = or += the sum over steps of a[row] * b. Word (row, step) of `a` is at row * a_row + step *
+// c[rows][lanes * vectors] = or += the sum over steps of a[row] * b. Word (row, step) of `a` is at row * a_row + step *
 // a_step; vector v of a step of `b` is at step * b_step + v * b_vector.
 template <typename T, int rows, int vectors, int a_row, int a_step>
-TERRACE_AVX512_INLINE void product_tile(const float* a, const float* b, int64_t b_step, int64_t b_vector, float* c,
+TERRACE_VECTOR_INLINE void product_tile(const float* a, const float* b, int64_t b_step, int64_t b_vector, float* c,
                                         int64_t c_row, int64_t steps, bool add) {
-  __m512 sums[rows][vectors];
+  OneVector sums[rows][vectors];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-      sums[r][v] = add ? _mm512_loadu_ps(c + r * c_row + v * lanes) : _mm512_setzero_ps();
+      sums[r][v] = add ? load(c + r * c_row + v * lanes) : zeros();
     }
   }
   for (int64_t step = 0; step < steps; ++step, a += a_step, b += b_step) {
-    __m512 vector[vectors];
+    OneVector vector[vectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) vector[v] = _mm512_loadu_ps(b + v * b_vector);
+    for (int v = 0; v < vectors; ++v) vector[v] = load(b + v * b_vector);
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
-      const __m512 word = _mm512_set1_ps(a[r * a_row]);
+      const OneVector word = broadcast(a[r * a_row]);
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) sums[r][v] = multiply_add<T>(word, vector[v], sums[r][v]);
     }
@@ -41,16 +40,22 @@ TERRACE_AVX512_INLINE void product_tile(const float* a, const float* b, int64_t 
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) _mm512_storeu_ps(c + r * c_row + v * lanes, sums[r][v]);
+    for (int v = 0; v < vectors; ++v) store(c + r * c_row + v * lanes, sums[r][v]);
   }
+}
+
+// How many of `count` vectors of columns the next tile takes: one to three, and no single one after others.
+constexpr int64_t vectors_of_tile(int64_t count) {
+  if (count <= 3) return count;
+  return tile_vectors == 3 ? (count == 4 ? 2 : 3) : (count % 2 == 1 ? 3 : 2);
 }
 
 // Calls product_tile for `count` vectors of columns that are contiguous in b and c.
 template <typename T, int rows, int a_row, int a_step>
-TERRACE_AVX512_INLINE void product_columns(const float* a, const float* b, int64_t b_step, float* c, int64_t c_row,
+TERRACE_VECTOR_INLINE void product_columns(const float* a, const float* b, int64_t b_step, float* c, int64_t c_row,
                                            int64_t steps, int64_t count, bool add) {
   while (count > 0) {
-    const int64_t vectors = count % 2 == 1 && count >= 3 ? 3 : count == 1 ? 1 : 2;
+    const int64_t vectors = vectors_of_tile(count);
     if (vectors == 3) {
       product_tile<T, rows, 3, a_row, a_step>(a, b, b_step, lanes, c, c_row, steps, add);
     } else if (vectors == 2) {
@@ -69,9 +74,9 @@ TERRACE_AVX512_INLINE void product_columns(const float* a, const float* b, int64
 // with the same scores.
 constexpr int64_t words_added_in_a_row = 64;
 
-// c[r][v][16] = the scores of `words` words, for tile_rows rows and `vectors` panels of keys.
+// c[r][v][lanes] = the scores of `words` words, for tile_rows rows and `vectors` panels of keys.
 template <typename T, int vectors>
-TERRACE_AVX512_INLINE void score_tile(const float* a, const float* b, int64_t b_vector, float* c, int64_t c_row,
+TERRACE_VECTOR_INLINE void score_tile(const float* a, const float* b, int64_t b_vector, float* c, int64_t c_row,
                                       int64_t words) {
   product_tile<T, tile_rows, vectors, 1, lanes>(a, b, lanes, b_vector, c, c_row, std::min(words, words_added_in_a_row),
                                                 false);
@@ -82,9 +87,8 @@ TERRACE_AVX512_INLINE void score_tile(const float* a, const float* b, int64_t b_
                                                   false);
     for (int64_t r = 0; r < tile_rows; ++r) {
       for (int64_t v = 0; v < vectors * lanes; v += lanes) {
-        const __m512 sum =
-            _mm512_add_ps(_mm512_loadu_ps(c + r * c_row + v), _mm512_load_ps(piece + r * vectors * lanes + v));
-        _mm512_storeu_ps(c + r * c_row + v, sum);
+        const OneVector sum = (load(c + r * c_row + v) + load(piece + r * vectors * lanes + v));
+        store(c + r * c_row + v, sum);
       }
     }
   }
@@ -104,17 +108,15 @@ struct KeyMask {
   int64_t unmasked(int64_t query) const { return hides_early_keys() ? 0 : limit(query); }
   bool hides_early_keys() const { return begins != nullptr || window > 0; }
 
-  // Which of the keys key .. key + 15 the query attends to.
-  TERRACE_AVX512_INLINE __mmask16 visible(int64_t query, int64_t key) const {
-    uint32_t mask = first_lanes_or_none(limit(query) - key);
-    if (begins) {
-      mask &= _mm512_cmpeq_epi32_mask(_mm512_loadu_si512(begins + key), _mm512_set1_epi32(begins[query]));
-    }
-    if (window > 0) mask &= ~uint32_t{first_lanes_or_none(query + 1 - window - key)};
-    return static_cast<__mmask16>(mask);
+  // Which of a vector of keys, from `key` on, the query attends to.
+  TERRACE_VECTOR_INLINE LaneMask visible(int64_t query, int64_t key) const {
+    LaneMask mask = first_lanes(limit(query) - key);
+    if (begins) mask = both(mask, equal_lanes(begins + key, begins[query]));
+    if (window > 0) mask = without(mask, first_lanes(query + 1 - window - key));
+    return mask;
   }
 
-  // The first key, a multiple of 16, of the panels that the tile's queries attend to.
+  // The first key, a multiple of `lanes`, of the panels that the tile's queries attend to.
   int64_t first_key(int64_t query) const {
     const int64_t in_window = window > 0 ? std::max<int64_t>(query + 1 - window, 0) / lanes * lanes : 0;
     return begins ? std::max(in_window, first_key_of_documents(query)) : in_window;
@@ -130,4 +132,4 @@ struct KeyMask {
   }
 };
 
-}  // namespace terrace::ops::cpu
+}  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET

@@ -1,0 +1,13 @@
+// Matrix products for processors with AVX-512.
+#include "terrace/ops/cpu/avx512/vectors.h"
+#include "terrace/ops/cpu/vectors/kernels.h"
+#include "terrace/ops/cpu/vectors/matmul.h"
+
+namespace terrace::ops::cpu::avx512 {
+
+void matmul(c10::ScalarType type, const Factor& a, const Factor& b, int64_t m, int64_t n, int64_t k,
+            const Finish& finish) {
+  for_element_type(type, [&]<typename T>(T) { multiply<T>(a, b, {m, n, k}, finish); });
+}
+
+}  // namespace terrace::ops::cpu::avx512
