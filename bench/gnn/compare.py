@@ -2,12 +2,12 @@
 
     cmake --build build/release --target terrace_program bench_step_trainer bench_layouts_trainer
     .deps/python/bin/python bench/gnn/compare.py [--workloads NAME,..] [--precisions fp32] [--peers NAME,..] [--ranks 1,2] [--rounds 5]
-                                                 [--molecules FILE.xyz] [--output FILE.md] [--processor-time]
+                                                 [--molecules FILE.xyz] [--output FILE.md] [--processor-time] [--vectors avx2]
 
 Steps on 256 molecules that a seed draws from those of tools/molecules, 32 a step, edges within 5 angstrom; networks.py says
 how to install the peers. All of a workload stay resident and take turns; in each round everyone runs an epoch, which is eight
 steps on the same molecules, and the ratio to a peer is taken within the round. The peers' batches, neighbours included, are
-made before; ours are made while it trains. "Tuned" is what a careful user sets: MKL set to take its AVX-512 kernels on any
+made before; ours are made while it trains. "Tuned" is what a careful user sets: MKL set to take its best kernels on any
 CPU, and a malloc that keeps its memory and uses huge pages. On two ranks, ours and the peer's DistributedDataParallel (ddp)
 have a thread each. The last table has geometric means over workloads without and with forces. With --processor-time, of one
 rank and one core, as under taskset -c 0, a step takes as long as the processor time of its process.

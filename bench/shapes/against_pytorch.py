@@ -3,11 +3,15 @@
     cmake --build build/release --target bench_step_trainer
     .deps/python/bin/python bench/shapes/against_pytorch.py [--seed 1] [--shapes 24] [--first 1] [--precisions fp32,bf16]
                                                             [--peers NAME,...] [--rounds 3] [--steps 2] [--output FILE.md]
+                                                            [--vectors avx2] [--processor-time]
 
-All of a shape stay resident and take turns, as in bench/step/compare.py. The last table has, for each precision, the
+All of a shape stay resident and take turns, as in bench/step/compare.py. With --vectors avx2 all are held to the instructions of
+processors without AVX-512. With --processor-time a step takes as long as the processor time of its process, which other programs on
+the machine change little: for one core, as under taskset -c 0. The last table has, for each precision, the
 geometric mean of our tokens per second to those of the best peer of each shape, the worst shape, and the mean of our
 memory to that peer's.
 """
+import os
 import pathlib
 import statistics
 import sys
@@ -63,7 +67,10 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shapes", type=int, default=24)
     parser.add_argument("--first", type=int, default=1, help="leave out the shapes before this one")
+    parser.add_argument("--processor-time", action="store_true", help="compare processor time, on one core")
     options = parser.parse_args()
+    if options.processor_time and len(os.sched_getaffinity(0)) > 1:
+        parser.error("--processor-time compares on one core: begin the command with taskset -c 0")
     results = []
     for number, shape in enumerate(drawn(options.seed, options.shapes), 1):
         WORKLOADS[f"{options.seed}.{number}"] = shape
@@ -73,6 +80,9 @@ def main():
                 runners = started(participants(name, precision, options.peers, pathlib.Path(folder)))
                 if len(runners) > 1 and runners[0].name == "terrace":
                     take_turns(f"{name} {precision}", runners, options)
+                    if options.processor_time:
+                        for runner in runners:
+                            runner.rounds = runner.processor
                     results.append(Result(name, precision, runners))
                     print(" | ".join(results[-1].row()), file=sys.stderr, flush=True)
                 for runner in runners:

@@ -2,11 +2,11 @@
 
     cmake --build build/release --target bench_step_trainer
     .deps/python/bin/python bench/step/compare.py [--workloads A,B,C] [--precisions fp32,bf16] [--peers NAME,...]
-                                                  [--rounds 12] [--steps 3] [--output FILE.md]
+                                                  [--rounds 12] [--steps 3] [--output FILE.md] [--vectors avx2]
 
 All stay resident and take turns: in each round everyone runs a few steps and the fastest counts; the ratio to a peer is
 taken within the round, and the table has its median and quartiles over the rounds. "Tuned" is what a careful user sets:
-MKL set to take its AVX-512 kernels on any CPU, and a malloc that keeps its memory and uses huge pages.
+MKL set to take its best kernels on any CPU, and a malloc that keeps its memory and uses huge pages.
 """
 import pathlib
 import statistics

@@ -35,8 +35,18 @@ def corpus_in(folder, vocabulary, tokens=2**20, document=2**14):
     return prefix
 
 
+class HoldVectors(argparse.Action):
+    """Holds ours and PyTorch, with its MKL and oneDNN, to the instructions of an older processor: what a faster one can say about it.
+    MKL listens only where it takes the processor for Intel's, as in the tuned environment; else it uses AVX2 at most by itself."""
+
+    def __call__(self, parser, options, value, option=None):
+        options.vectors = value
+        os.environ.update(ATEN_CPU_CAPABILITY=value, MKL_ENABLE_INSTRUCTIONS=value.upper(), ONEDNN_MAX_CPU_ISA=value.upper())
+
+
 def tuned_environment(folder):
-    """What a careful user sets: MKL set to take its AVX-512 kernels, a malloc that keeps its memory and uses huge pages."""
+    """What a careful user sets: MKL set to take the kernels that it has for Intel's processors (with AVX-512 or AVX2), a malloc that
+    keeps its memory and uses huge pages."""
     library = folder / "fast_mkl.so"
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, HERE / "fast_mkl.c"], check=True)
     return {
@@ -109,7 +119,8 @@ def table(headings, rows):
 def machine():
     model = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    return f"{len(model)} cores, {model[0]}, {platform.system()} {platform.machine()}; commit {commit.stdout.strip()}"
+    held = os.environ.get("ATEN_CPU_CAPABILITY")
+    return f"{len(model)} cores, {model[0]}{f' held to {held}' if held else ''}, {platform.system()} {platform.machine()}; commit {commit.stdout.strip()}"
 
 
 def names(text):
@@ -123,6 +134,7 @@ def argument_parser(description, workloads, peers, rounds, steps):
     parser.add_argument("--peers", default=peers, type=names)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--steps", type=int, default=steps, help="of each in a round")
+    parser.add_argument("--vectors", choices=["avx2"], action=HoldVectors, help="hold all participants to these instructions")
     parser.add_argument("--output", help="also write the table to this file")
     return parser
 

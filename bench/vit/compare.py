@@ -3,13 +3,13 @@
     cmake --build build/release --target terrace_program bench_step_trainer bench_layouts_trainer
     .deps/python/bin/python bench/vit/compare.py [--workloads 48,3] [--seed 1 --shapes 0] [--first 1] [--precisions fp32,bf16]
                                                  [--ranks 1,2] [--peers NAME,...] [--rounds 5] [--steps 2] [--output FILE.md]
-                                                 [--processor-time]
+                                                 [--processor-time] [--vectors avx2]
 
 "48" and "3" have so many variables on 32 x 64 places with patches of 2; a seed draws others. The network is ClimaX's with
 timm's blocks, and network.py says how to install timm. All of a shape stay resident and take turns: in each round everyone
 runs a few steps and the fastest counts; the ratio to a peer is taken within the round. "Tuned" is what a careful user sets:
-fused attention over the variables, MKL set to take its AVX-512 kernels on any CPU, and a malloc that keeps its memory and
-uses huge pages. On two ranks, ours shards as zero3 beside FSDP2. The last table has, for each number of variables (few: at
+fused attention over the variables, MKL set to take its best kernels on any CPU, and a malloc that keeps its memory and uses
+huge pages. On two ranks, ours shards as zero3 beside FSDP2. The last table has, for each number of variables (few: at
 most 4), precision and number of ranks, the geometric mean over shapes of our fields a second to those of the best peer, the
 worst shape, and the mean of our peak memory to that peer's. With --processor-time, a step takes as long as the processor
 time of its process, which other programs on the machine change little: for one rank on one core, as under taskset -c 0.
