@@ -16,6 +16,10 @@ void stop_on_signals() {
   action.sa_flags = SA_RESETHAND;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  // nohup ignores it, so that the command goes on without its terminal.
+  struct sigaction before {};
+  ::sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
 }
 
 const std::atomic<bool>& interrupted() { return was_interrupted; }

@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM as a request to end in order.
+// SIGINT, SIGTERM and, unless it is ignored, SIGHUP as a request to end in order.
 #pragma once
 
 #include <atomic>

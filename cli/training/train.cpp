@@ -239,13 +239,11 @@ void run_training(const TrainArguments& arguments) {
     if (!result.finished) throw UserError("", ExitCode::stopped);
     return;
   }
-  if (arguments.json) {
-    json.update(closing_json(config, result));
-    fmt::print("{}\n", json.dump());
-  } else {
-    fmt::print("{}\n", result.checkpoint.string());
-  }
-  if (result.finished) return;
+  if (arguments.json) json.update(closing_json(config, result));
+  const std::string printed = (arguments.json ? json.dump() : result.checkpoint.string()) + "\n";
+  if (result.finished) return fmt::print("{}", printed);
+  // It was stopped and saved, even if the terminal that was closed takes nothing any more.
+  std::fputs(printed.c_str(), stdout);
   const std::string where = result.step < config.train.steps
                                 ? fmt::format("after step {} of {}", result.step, config.train.steps)
                                 : fmt::format("in the evaluation after step {}, the last one", result.step);
@@ -287,9 +285,9 @@ void add_train_command(CLI::App& app) {
   command->add_flag("--no-doctor", arguments->no_doctor,
                     "Start without the quick checks of terrace doctor, which warn of settings of the node");
   command->footer(
-      "SIGINT, SIGTERM, SIGUSR1 and train.time_limit end the run after the current step, or batch of an evaluation,\n"
-      "with a checkpoint and exit code 4; a second SIGINT ends it at once. SIGUSR2 makes every rank write its last\n"
-      "calls into flight_rank_NNN.json in the run's folder; the run continues.");
+      "SIGINT, SIGTERM, SIGUSR1, SIGHUP and train.time_limit end the run after the current step, or batch of an\n"
+      "evaluation, with a checkpoint and exit code 4; a second SIGINT ends it at once. SIGUSR2 makes every rank write\n"
+      "its last calls into flight_rank_NNN.json in the run's folder; the run continues.");
   command->callback([arguments] { with_json_errors(arguments->json, [&] { run_training(*arguments); }); });
 }
 

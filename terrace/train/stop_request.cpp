@@ -19,6 +19,8 @@ void on_stop_signal(int) {
 
 void stop_on_signals() {
   for (int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, on_stop_signal);
+  // nohup ignores it, so that the run goes on without its terminal.
+  if (std::signal(SIGHUP, on_stop_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }
 

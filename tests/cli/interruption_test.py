@@ -1,14 +1,18 @@
 """Tests that runs of the built binary that are killed, stopped, damaged or short of disk space lose nothing, to the bit."""
 import ctypes
+import fcntl
 import json
 import os
 import pathlib
 import re
 import resource
+import select
 import shutil
 import signal
 import subprocess
 import tempfile
+import termios
+import threading
 import time
 import unittest
 
@@ -46,8 +50,8 @@ class Interrupted(CommandTest):
         return terrace(*cls.arguments(folder, *more, every=every), folder=cls.folder)
 
     def start(self, arguments, **options):
-        child = subprocess.Popen([TERRACE, *arguments], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                 **{"env": ENVIRONMENT} | options)
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        child = subprocess.Popen([TERRACE, *arguments], cwd=self.folder, text=True, **streams | {"env": ENVIRONMENT} | options)
         self.addCleanup(child.kill)
         return child
 
@@ -82,10 +86,39 @@ class Signals(Interrupted):
         self.expect_continues("killed")
 
     def test_a_run_that_is_asked_to_stop_saves_exits_with_4_and_continues(self):
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
             with self.subTest(number.name):
                 self.assertEqual(self.start_and_signal(number.name, number), 4)
                 self.expect_continues(number.name)
+
+    def test_a_run_whose_terminal_is_closed_saves_and_continues(self):
+        # Its standard streams are the terminal's, and writing to them fails afterwards.
+        terminal, end = os.openpty()
+        child = self.start(self.arguments("closed"), stdin=end, stdout=end, stderr=end, start_new_session=True,
+                           preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))  # fmt: skip
+        os.close(end)
+        reader = threading.Thread(target=self.read_until, args=(terminal, lambda: complete(self.folder / "closed")))
+        reader.start()
+        self.wait_for(child, lambda: complete(self.folder / "closed"))
+        reader.join()
+        os.close(terminal)
+        self.assertEqual(child.wait(timeout=300), 4)
+        self.expect_continues("closed")
+
+    @staticmethod
+    def read_until(terminal, condition):
+        """What a terminal does with what is written to it."""
+        while not condition():
+            if select.select([terminal], [], [], 0.1)[0]:
+                os.read(terminal, 65536)
+
+    def test_a_run_that_ignores_the_end_of_its_terminal_goes_on(self):  # as nohup starts it
+        child = self.start(self.arguments("nohup"), preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.wait_for(child, lambda: complete(self.folder / "nohup"))
+        child.send_signal(signal.SIGHUP)
+        child.communicate(timeout=300)
+        self.assertEqual(child.returncode, 0)
+        self.expect_whole("nohup")
 
     def test_a_second_interrupt_ends_the_run_at_once(self):
         child = self.start(self.arguments("twice", *LONG_STEPS, every=1))
@@ -153,7 +186,7 @@ class InEvaluation(Interrupted):
     WHOLE = [*STEPS_ALONE, (4, True)]
 
     def test_a_signal_ends_the_last_evaluation_and_resuming_makes_it_once(self):
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
             with self.subTest(number.name):
                 folder = f"evaluated_{number.name}"
                 code, said, seconds = self.signal_in_evaluation(folder, number, self.last_is_saved(folder))
