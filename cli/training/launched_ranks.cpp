@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/reporting_process.h"
+#include "cli/training/node_check.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/base/texts_read.h"
@@ -31,6 +32,7 @@ void check_threads(int64_t threads) {
 
 // All processes find the same mistake in how MPI was started, so only one reports it.
 std::shared_ptr<comm::MpiLibrary> start_mpi() {
+  if (is_reporting_process()) warn_of_gpu_support();
   try {
     return comm::start_mpi();
   } catch (const UserError& error) {

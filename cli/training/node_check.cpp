@@ -43,6 +43,19 @@ doctor::Diagnosis diagnose_node(const doctor::NodeView& view, const LaunchedRank
   return doctor::diagnose_together(*all, readings);
 }
 
+void warn_of_gpu_support() {
+  const doctor::NodeView view = doctor::this_node(false);
+  const std::string name = "MPICH_GPU_SUPPORT_ENABLED";
+  const auto value = view.variable(name);
+  if (!value) return;
+  const doctor::Readings own{.host = view.line("/proc/sys/kernel/hostname").value_or("this machine"),
+                             .environment = {{name, *value}},
+                             .mpi = doctor::mpi_libraries(view)};
+  for (const doctor::Finding& finding : doctor::check_gpu_support({own}).findings) {
+    log_warning("doctor: {}", doctor::line_of(finding));
+  }
+}
+
 void warn_of_node(const LaunchedRanks& ranks) {
   const config::Config& config = ranks.config;
   const int64_t rank = ranks.world ? ranks.world->rank() : 0;

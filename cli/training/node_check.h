@@ -25,4 +25,8 @@ doctor::Diagnosis diagnose_node(const doctor::NodeView& view, const LaunchedRank
 // nothing.
 void warn_of_node(const LaunchedRanks& ranks);
 
+// Called before MPI is started, by one process: Cray MPICH stops there where it lacks its library for GPUs, before the
+// ranks could say so together.
+void warn_of_gpu_support();
+
 }  // namespace terrace::cli

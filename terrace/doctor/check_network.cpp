@@ -23,11 +23,24 @@ std::string problem_of_plug_in(const Readings& rank, bool several_nodes, bool sl
   if (several_nodes && has_network && net == "Socket") return "NCCL_NET=Socket on several nodes";
   if (!rank.plug_in.empty()) return "";
   if (!plug_in.empty() && plug_in != "none") {
-    return fmt::format("NCCL_NET_PLUGIN={} is in no folder of LD_LIBRARY_PATH", plug_in);
+    return plug_in.find('/') != plug_in.npos
+               ? fmt::format("NCCL_NET_PLUGIN={} is in no folder", plug_in)
+               : fmt::format("NCCL_NET_PLUGIN={} is in no folder of LD_LIBRARY_PATH or of ld.so", plug_in);
   }
-  if (net == "OFI") return "NCCL_NET=OFI, and no plug-in is in a folder of LD_LIBRARY_PATH";
-  if (several_nodes && slingshot) return "no plug-in is in a folder of LD_LIBRARY_PATH";
+  if (net == "OFI") return "NCCL_NET=OFI, and no plug-in is in a folder of LD_LIBRARY_PATH or of ld.so";
+  if (several_nodes && slingshot) return "no plug-in is in a folder of LD_LIBRARY_PATH or of ld.so";
   return "";
+}
+
+// These variables are numbers, of which 0 leaves things as they are.
+bool is_on(const Readings& rank, const std::string& name) {
+  const std::string value = variable_of(rank, name);
+  return !value.empty() && value != "0";
+}
+
+// The library by which Cray's MPI reads memory of GPUs.
+bool has_gpu_support(const Readings& rank) {
+  return std::ranges::any_of(rank.mpi, [](const std::string& name) { return name.starts_with("libmpi_gtl_"); });
 }
 
 // Which of the names in NCCL_SOCKET_IFNAME no interface has. Names are beginnings of names, or whole ones behind "=";
@@ -104,17 +117,69 @@ Outcome check_rendezvous(const Job& job) {
                      .fix = "#SBATCH --network=disable_rdzv_get together with export FI_CXI_RDZV_PROTO=alt_read"});
 }
 
+Outcome check_ways_of_nccl(const Job& job) {
+  if (!has_gpus(job)) return does_not_apply("no GPU that computes is on the bus");
+  if (job.size() == 1 && nodes_of(job) == 1) return does_not_apply("there is one rank");
+  const bool several_nodes = nodes_of(job) > 1;
+  std::vector<std::string> switches;
+  bool is_slow = false;
+  const std::vector<std::string> found = found_on(job, [&](const Readings& rank) {
+    std::vector<std::string> own;
+    const auto add = [&](const std::string& name) {
+      own.push_back(fmt::format("{}={}", name, variable_of(rank, name)));
+      if (std::ranges::find(switches, name) == switches.end()) switches.push_back(name);
+    };
+    // A plug-in goes around NCCL's own use of InfiniBand.
+    if (several_nodes && !rank.infiniband.empty() && rank.plug_in.empty() && is_on(rank, "NCCL_IB_DISABLE")) {
+      add("NCCL_IB_DISABLE");
+      is_slow = true;
+    }
+    for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}) {
+      if (is_on(rank, name) && rank.gpus.size() > 1) add(name);
+    }
+    return fmt::format("{}", fmt::join(own, " "));
+  });
+  return outcome_of(job, found,
+                    {.severity = is_slow ? Severity::error : Severity::warning,
+                     .why = is_slow ? "GPUs of several nodes then exchange over TCP, which is many times slower than "
+                                      "InfiniBand"
+                                    : "GPUs of a node then exchange by slower ways than their own links",
+                     .fix = fmt::format("unset {}", fmt::join(switches, " "))});
+}
+
 Outcome check_cache_monitor(const Job& job) {
   if (!has_slingshot(job)) return does_not_apply(no_slingshot);
-  std::vector<std::string> found;
-  for (const Readings& rank : job) {
-    const bool wrong = variable_of(rank, "FI_MR_CACHE_MONITOR") == "memhooks";
-    found.emplace_back(wrong ? "FI_MR_CACHE_MONITOR=memhooks" : "");
-  }
+  bool is_named = false;
+  const std::vector<std::string> found = found_on(job, [&](const Readings& rank) -> std::string {
+    const std::string monitor = variable_of(rank, "FI_MR_CACHE_MONITOR");
+    is_named |= monitor == "memhooks";
+    if (monitor == "memhooks") return "FI_MR_CACHE_MONITOR=memhooks";
+    return monitor.empty() ? "FI_MR_CACHE_MONITOR is not set, and libfabric's default is memhooks" : "";
+  });
   return outcome_of(job, found,
-                    {.severity = Severity::error,
+                    {.severity = is_named ? Severity::error : Severity::warning,
                      .why = "memhooks deadlocks with the allocators of RCCL and HIP",
                      .fix = "export FI_MR_CACHE_MONITOR=kdreg2"});
+}
+
+Outcome check_gpu_support(const Job& job) {
+  if (std::ranges::none_of(job, [](const Readings& rank) { return is_on(rank, "MPICH_GPU_SUPPORT_ENABLED"); })) {
+    return does_not_apply("MPICH_GPU_SUPPORT_ENABLED is not set, and this program needs none of it");
+  }
+  const auto is_open_mpi = [](const std::string& name) { return name.starts_with("libmpi.so.40"); };
+  if (std::ranges::any_of(job, [&](const Readings& rank) { return std::ranges::any_of(rank.mpi, is_open_mpi); })) {
+    return does_not_apply("MPICH_GPU_SUPPORT_ENABLED has no effect on Open MPI");
+  }
+  const std::vector<std::string> found = found_on(job, [](const Readings& rank) -> std::string {
+    if (!is_on(rank, "MPICH_GPU_SUPPORT_ENABLED") || has_gpu_support(rank)) return "";
+    return fmt::format("MPICH_GPU_SUPPORT_ENABLED={}, and the program has no libmpi_gtl_hsa or libmpi_gtl_cuda",
+                       variable_of(rank, "MPICH_GPU_SUPPORT_ENABLED"));
+  });
+  return outcome_of(job, found,
+                    {.severity = Severity::error,
+                     .why = "Cray MPICH stops at its start where its library for GPUs is not linked, and this program "
+                            "gives MPI no memory of GPUs",
+                     .fix = "export MPICH_GPU_SUPPORT_ENABLED=0"});
 }
 
 Outcome check_interfaces(const Job& job) {

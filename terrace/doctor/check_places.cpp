@@ -114,6 +114,43 @@ std::string binding_for(const Job& job) {
   return fmt::format("srun -c {}{}", cores_for_each(job), gpus ? " --gpus-per-task=1 --gpu-bind=closest" : "");
 }
 
+// HIP counts the GPUs that ROCR_VISIBLE_DEVICES leaves, so a second list, mostly with the same numbers, names others or
+// none. HIP takes CUDA's variable too.
+std::vector<std::string> second_lists(const Readings& rank) {
+  std::vector<std::string> names;
+  const bool has_amd = std::ranges::find(rank.gpus, "AMD", &Gpu::vendor) != rank.gpus.end();
+  for (const char* name : {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"}) {
+    if (has_amd && rank.environment.contains(name)) names.emplace_back(name);
+  }
+  return names;
+}
+
+// ": HIP_VISIBLE_DEVICES=3 counts the GPUs that ROCR_VISIBLE_DEVICES=3 leaves".
+std::string lists_of(const Readings& rank) {
+  const std::vector<std::string> second = second_lists(rank);
+  if (second.empty()) return "";
+  const std::string list = fmt::format(": {}={}", second[0], variable_of(rank, second[0]));
+  if (!rank.environment.contains("ROCR_VISIBLE_DEVICES")) return list;
+  return fmt::format("{} counts the GPUs that ROCR_VISIBLE_DEVICES={} leaves", list,
+                     variable_of(rank, "ROCR_VISIBLE_DEVICES"));
+}
+
+// The ranks of which something was found decide.
+std::string fix_of_devices(const Job& job, const std::vector<std::string>& found) {
+  std::set<std::string> second;
+  bool is_bound = true;
+  for (size_t i = 0; i < job.size(); ++i) {
+    if (found[i].empty()) continue;
+    for (const std::string& name : second_lists(job[i])) second.insert(name);
+    is_bound &= job[i].environment.contains("ROCR_VISIBLE_DEVICES");
+  }
+  const std::string binding = in_slurm(job) ? "srun --gpus-per-task=1 --gpu-bind=closest"
+                                            : "mpirun --map-by ppr:N:node, with N the GPUs of a node";
+  if (second.empty()) return binding;
+  const std::string without = fmt::format("unset {}", fmt::join(second, " "));
+  return is_bound ? without : fmt::format("{}, and {}", without, binding);
+}
+
 }  // namespace
 
 Outcome check_one_device(const Job& job) {
@@ -127,18 +164,19 @@ Outcome check_one_device(const Job& job) {
   for (size_t i = 0; i < job.size(); ++i) {
     const Readings& rank = job[i];
     if (addresses[i].empty()) {
-      if (!rank.gpus.empty()) found[i] = fmt::format("can use none of the node's {} GPUs", rank.gpus.size());
+      if (rank.gpus.empty()) continue;
+      found[i] = fmt::format("can use none of the node's {} GPUs{}", rank.gpus.size(), lists_of(rank));
       continue;
     }
     const auto [first, is_new] = first_on.try_emplace({rank.host, addresses[i]}, i);
-    if (!is_new) found[i] = fmt::format("has GPU {}, as rank {} has", addresses[i], job[first->second].rank);
+    if (is_new) continue;
+    found[i] = fmt::format("has GPU {}, as rank {} has{}", addresses[i], job[first->second].rank, lists_of(rank));
   }
   return outcome_of(job, found,
                     {.severity = Severity::error,
                      .why = "ranks that share a GPU wait for each other and halve its memory; without one they compute "
                             "on the CPU or stop",
-                     .fix = in_slurm(job) ? "srun --gpus-per-task=1 --gpu-bind=closest"
-                                          : "mpirun --map-by ppr:N:node, with N the GPUs of a node"});
+                     .fix = fix_of_devices(job, found)});
 }
 
 Outcome check_near_cores(const Job& job) {

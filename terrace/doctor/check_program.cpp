@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +51,28 @@ std::string problem_of_code(const Readings& rank) {
   return "";
 }
 
+// The oldest driver on which programs of a release of CUDA run: NVIDIA's release notes of CUDA 13.0, table "CUDA
+// toolkit and minimum required driver version for minor version compatibility". "" for releases that are not in it.
+std::string oldest_driver(int64_t cuda) {
+  switch (cuda) {
+    case 11:
+      return "450.80.02";
+    case 12:
+      return "525.60.13";
+    case 13:
+      return "580.65.06";
+    default:
+      return "";
+  }
+}
+
+std::vector<int64_t> numbers_of(const std::string& version) {
+  std::vector<int64_t> numbers;
+  std::istringstream parts(version);
+  for (std::string part; std::getline(parts, part, '.');) numbers.push_back(std::atoll(part.c_str()));
+  return numbers;
+}
+
 struct Variant {
   std::string digest;
   std::vector<int64_t> ranks;
@@ -86,6 +110,26 @@ Outcome check_code_object(const Job& job) {
        .fix = only_xnack          ? "export HSA_XNACK=0"
               : has_amd_gpus(job) ? "build terrace for the GPUs that were found (docs/gpu.md), with HSA_XNACK=0"
                                   : "build terrace with CUDA (docs/gpu.md), or say train.device = \"cpu\""});
+}
+
+Outcome check_driver(const Job& job) {
+  if (std::ranges::all_of(job, [](const Readings& rank) { return rank.cuda == 0; })) {
+    return does_not_apply("the program does not use CUDA");
+  }
+  if (std::ranges::none_of(job, [](const Readings& rank) { return !rank.driver.empty(); })) {
+    return does_not_apply("no driver of NVIDIA is loaded");
+  }
+  const std::vector<std::string> found = found_on(job, [](const Readings& rank) -> std::string {
+    const std::string oldest = oldest_driver(rank.cuda);
+    if (oldest.empty() || rank.driver.empty() || numbers_of(rank.driver) >= numbers_of(oldest)) return "";
+    return fmt::format("driver {}, and CUDA {} needs {} or later", rank.driver, rank.cuda, oldest);
+  });
+  return outcome_of(job, found,
+                    {.severity = Severity::error,
+                     .why = "an older driver starts no program of this CUDA: the ranks see no GPU and stop or compute "
+                            "on the CPU",
+                     .fix = "load the site's module for forward compatibility (cuda-compat), have the driver updated, "
+                            "or build terrace with an older CUDA (docs/gpu.md)"});
 }
 
 Finding other_versions(bool has_disk) {

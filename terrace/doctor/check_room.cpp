@@ -53,6 +53,39 @@ std::string problem_of_caches(const Readings& rank) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+// A part that corrects so many errors wears out; single ones, from cosmic rays, are usual.
+constexpr int64_t many_corrected = 1000;
+
+std::string problem_of_memory_errors(const Readings& rank, bool& is_wrong) {
+  std::vector<std::string> parts;
+  for (const MemoryErrors& errors : rank.memory_errors) {
+    const bool is_gpu = errors.place.starts_with("GPU ");
+    const auto used = [&](const std::string& address) { return errors.place.ends_with(address); };
+    if (is_gpu && rank.knows_used_gpus && std::ranges::none_of(rank.used_gpus, used)) continue;
+    if (errors.uncorrected == 0 && errors.corrected < many_corrected) continue;
+    is_wrong |= errors.uncorrected > 0;
+    parts.push_back(fmt::format("{} has had {} errors that were not corrected and {} that were", errors.place,
+                                format_count(errors.uncorrected), format_count(errors.corrected)));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// Containers have 64 MiB where they are not asked for more; NVIDIA's guides ask for 1 GiB. A quarter of it must be
+// free, which files of dead processes may fill.
+constexpr int64_t least_shared_bytes = int64_t{1} << 30;
+
+std::string problem_of_shared_memory(const Readings& rank) {
+  const Disk& disk = rank.shared_memory;
+  if (disk.bytes > 0 && disk.bytes < least_shared_bytes) {
+    return fmt::format("{} has {}", disk.path, format_bytes(static_cast<double>(disk.bytes)));
+  }
+  if (disk.bytes > 0 && disk.free_bytes > 0 && disk.free_bytes < least_shared_bytes / 4) {
+    return fmt::format("{} has {} of {} free", disk.path, format_bytes(static_cast<double>(disk.free_bytes)),
+                       format_bytes(static_cast<double>(disk.bytes)));
+  }
+  return "";
+}
+
 bool is_on_frontier(const Job& job) { return variable_of(job.front(), "SLURM_CLUSTER_NAME") == "frontier"; }
 
 }  // namespace
@@ -70,6 +103,36 @@ Outcome check_memory(const Job& job) {
        .why = "another process or an earlier job holds this memory, and a run that was planned for all of it "
               "ends for want of memory",
        .fix = "end that process, or exclude the node with sbatch --exclude and report it to the centre"});
+}
+
+Outcome check_memory_errors(const Job& job) {
+  if (std::ranges::all_of(job, [](const Readings& rank) { return rank.memory_errors.empty(); })) {
+    return does_not_apply("no driver says how often memory was wrong");
+  }
+  bool is_wrong = false;
+  const std::vector<std::string> found =
+      found_on(job, [&](const Readings& rank) { return problem_of_memory_errors(rank, is_wrong); });
+  return outcome_of(job, found,
+                    {.severity = is_wrong ? Severity::error : Severity::warning,
+                     .why = is_wrong ? "errors that are not corrected end a process, or change its numbers"
+                                     : "so many corrected errors slow the memory, and others that are not corrected "
+                                       "often follow",
+                     .fix = "exclude the node with sbatch --exclude, and report it to the centre; a GPU that was reset "
+                            "leaves out the rows of memory that failed"});
+}
+
+Outcome check_shared_memory(const Job& job) {
+  if (std::ranges::all_of(job, [](const Readings& rank) { return rank.shared_memory.bytes == 0; })) {
+    return does_not_apply("the size of /dev/shm is not known");
+  }
+  const bool several = job.size() > 1 || job.front().gpus.size() > 1;
+  if (!several) return does_not_apply("there is one rank, and at most one GPU");
+  return outcome_of(job, found_on(job, problem_of_shared_memory),
+                    {.severity = Severity::warning,
+                     .why = "ranks of a node exchange by files there, and NCCL, RCCL and MPI stop or take slower ways "
+                            "where they do not fit",
+                     .fix = "start the container with --shm-size=1g or more (docker, podman) or a larger tmpfs at "
+                            "/dev/shm (Kubernetes), and remove files that dead processes left there"});
 }
 
 Outcome check_caches(const Job& job) {

@@ -21,17 +21,22 @@ Outcome check_pairs(const Job& job);
 Outcome check_rank_order(const Job& job);
 // How they communicate.
 Outcome check_plug_in(const Job& job);
+Outcome check_ways_of_nccl(const Job& job);
 Outcome check_rendezvous(const Job& job);
 Outcome check_cache_monitor(const Job& job);
 Outcome check_interfaces(const Job& job);
+Outcome check_gpu_support(const Job& job);
 Outcome check_limits(const Job& job);
 // What they run.
 Outcome check_code_object(const Job& job);
+Outcome check_driver(const Job& job);
 Outcome check_versions(const Job& job);
 // What the check of versions says of ranks with other programs, without what it found. `has_disk`: nodes have disks.
 Finding other_versions(bool has_disk);
 // What is free, and where they write.
 Outcome check_memory(const Job& job);
+Outcome check_memory_errors(const Job& job);
+Outcome check_shared_memory(const Job& job);
 Outcome check_caches(const Job& job);
 Outcome check_node_disk(const Job& job);
 Outcome check_run_folder(const Job& job);

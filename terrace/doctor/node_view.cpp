@@ -142,6 +142,30 @@ std::string NodeView::file_system(const fs::path& path) const {
   return kind;
 }
 
+// The options of the file system stand last, as in "- tmpfs shm rw,size=65536k".
+std::optional<int64_t> NodeView::memory_disk_bytes(const fs::path& path) const {
+  std::optional<int64_t> bytes;
+  for (const std::string& text : lines("/proc/self/mountinfo")) {
+    std::istringstream words(text);
+    std::string word, point;
+    for (int i = 0; i < 5; ++i) words >> point;
+    if (without_escapes(point) != path.string()) continue;
+    while (words >> word && word != "-") continue;
+    std::string kind, device, option;
+    if (!(words >> kind >> device >> word) || kind != "tmpfs") continue;
+    bytes.reset();
+    std::istringstream options(word);
+    while (std::getline(options, option, ',')) {
+      constexpr std::string_view size = "size=";
+      if (!option.starts_with(size)) continue;
+      int64_t number = 0;
+      const auto end = std::from_chars(option.data() + size.size(), option.data() + option.size(), number).ptr;
+      if (std::string_view(end) == "k") bytes = number * 1024;  // the kernel writes no other unit
+    }
+  }
+  return bytes;
+}
+
 std::optional<fs::space_info> NodeView::space_of(const fs::path& path) const {
   if (space) return space(path);
   std::error_code error;
@@ -158,6 +182,12 @@ NodeView this_node(bool thorough) {
       const auto began = std::chrono::steady_clock::now();
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    };
+    view.nvidia_errors = [] {
+      return output_of(
+          "timeout 10 nvidia-smi --format=csv,noheader,nounits "
+          "--query-gpu=pci.bus_id,ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total "
+          "2>/dev/null");
     };
   }
   view.slurm_job = [limit = thorough ? "2" : "0.05"](const std::string& job) {

@@ -29,6 +29,9 @@ struct NodeView {
   // What Slurm's "scontrol show job --oneliner" says of a job, "" where it cannot be asked. Where it is not set, it is
   // not asked.
   std::function<std::string(const std::string& job)> slurm_job = {};
+  // What nvidia-smi says of each GPU, a line "00000000:1B:00.0, 0, 2": its address, and the corrected and uncorrected
+  // errors of its memory; "" where it cannot be asked. Where it is not set, it is not asked.
+  std::function<std::string()> nvidia_errors = {};
   // The bytes of a file system and those that are free; by default statvfs below the root.
   std::function<std::optional<std::filesystem::space_info>(const std::filesystem::path&)> space = {};
   // Waits between two looks at what processes do, and returns the seconds; where it is not set, nobody looks.
@@ -48,6 +51,9 @@ struct NodeView {
   // The kind of file system that a path is on, such as "lustre", by /proc/self/mountinfo; "" where that is not known.
   // The path need not exist.
   std::string file_system(const std::filesystem::path& path) const;
+  // The bytes of the file system of memory (tmpfs) that is mounted at a path, by its option "size"; nothing where none
+  // is, or none has this option.
+  std::optional<int64_t> memory_disk_bytes(const std::filesystem::path& path) const;
   std::optional<std::filesystem::space_info> space_of(const std::filesystem::path& path) const;
 };
 

@@ -81,6 +81,12 @@ void read_disks(const NodeView& view, const ReadOptions& options, Readings& read
   const std::string user = view.variable("USER").value_or("");
   const fs::path own = fs::path("/mnt/bb") / user;
   if (!user.empty() && view.exists(own)) readings.node_disk = disk_of(view, own);
+  const fs::path shared = "/dev/shm";
+  if (view.exists(shared)) readings.shared_memory = disk_of(view, shared);
+  if (const auto bytes = view.memory_disk_bytes(shared)) {
+    readings.shared_memory.path = shared;
+    readings.shared_memory.bytes = *bytes;
+  }
   const std::string home = view.variable("HOME").value_or("");
   if (!home.empty()) readings.home = disk_of(view, home);
   for (const char* name : {"MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR"}) {

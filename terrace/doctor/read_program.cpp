@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <functional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -51,6 +53,23 @@ std::vector<std::string> targets_in(std::string_view program) {
   return {targets.begin(), targets.end()};
 }
 
+// The number behind a prefix, as 13 of "libcudart.so.13.0.96"; 0 where there is none.
+int64_t number_behind(std::string_view name, std::string_view prefix) {
+  int64_t number = 0;
+  if (name.starts_with(prefix)) std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
+  return number;
+}
+
+// The first word that is a version, in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 ..".
+std::string version_in(const std::string& line) {
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    const bool digits = word.find_first_not_of("0123456789.") == std::string::npos;
+    if (digits && word.find('.') != std::string::npos) return word;
+  }
+  return "";
+}
+
 // The files in lines such as "7f00-7f01 r-xp 00000000 08:01 5 /usr/lib/libmpi.so.40".
 std::set<std::string> mapped_files(const NodeView& view) {
   std::set<std::string> files;
@@ -61,6 +80,15 @@ std::set<std::string> mapped_files(const NodeView& view) {
 }
 
 }  // namespace
+
+std::vector<std::string> mpi_libraries(const NodeView& view) {
+  std::vector<std::string> names;
+  for (const std::string& file : mapped_files(view)) {
+    const std::string name = fs::path(file).filename();
+    if (name.starts_with("libmpi")) names.push_back(name);
+  }
+  return names;
+}
 
 void read_program(const NodeView& view, const ReadOptions& options, Readings& readings) {
   const bool has_amd = std::ranges::find(readings.gpus, "AMD", &Gpu::vendor) != readings.gpus.end();
@@ -74,8 +102,14 @@ void read_program(const NodeView& view, const ReadOptions& options, Readings& re
     }
   };
   if (view.exists("/proc/self/exe")) add("the program", "/proc/self/exe", true);
+  readings.mpi = mpi_libraries(view);
+  readings.driver = version_in(view.line("/proc/driver/nvidia/version").value_or(""));
   for (const std::string& file : mapped_files(view)) {
     const std::string name = fs::path(file).filename();
+    readings.cuda = std::max(readings.cuda, number_behind(name, "libcudart.so."));
+    // Newer than the kernel's module where a package for forward compatibility is loaded.
+    constexpr std::string_view user_driver = "libcuda.so.";
+    if (number_behind(name, user_driver) > 1) readings.driver = name.substr(user_driver.size());
     const bool is_compared = std::ranges::any_of(compared, [&](std::string_view it) { return name.starts_with(it); });
     if (is_compared) add(name, file, false);
     if (name.starts_with("libamdhip64")) readings.loads_hip = true;

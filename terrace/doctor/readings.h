@@ -31,6 +31,12 @@ struct Disk {
   int64_t bytes = 0, free_bytes = 0;
 };
 
+// Since the driver was loaded. Corrected errors cost little and show that a part wears out.
+struct MemoryErrors {
+  std::string place = {};  // "GPU 0000:c1:00.0", or "the node's memory (mc0)"
+  int64_t corrected = 0, uncorrected = 0;
+};
+
 // Rates of one rank, each a second; 0: not known.
 struct Speed {
   double product_flops = 0;                            // of matrix products
@@ -66,6 +72,10 @@ struct Readings {
   std::vector<std::string> used_gpus = {};  // addresses of those that the rank can use, in its order
   std::vector<std::string> targets = {};    // of kernels in the program, where a GPU is AMD's: "gfx90a:xnack-"
   bool loads_hip = false;                   // the program uses AMD's run-time library
+  int64_t cuda = 0;                         // the release of CUDA's run-time library that it uses: 13; 0: none
+  std::string driver = {};                  // of NVIDIA, for the program: "580.65.06"; "" where it is not known
+  std::vector<std::string> mpi = {};        // names of the libraries of MPI that it uses
+  std::vector<MemoryErrors> memory_errors = {};
 
   std::vector<std::string> interfaces = {};      // of the network, those that are not down
   std::vector<std::string> infiniband = {};      // adapters
@@ -73,7 +83,7 @@ struct Readings {
   int64_t open_files = unknown, locked_bytes = unknown;
 
   std::map<std::string, std::string> files = {};  // program and libraries by name: size and checksum
-  Disk node_disk = {}, run_folder = {}, home = {};
+  Disk node_disk = {}, run_folder = {}, home = {}, shared_memory = {};
   std::map<std::string, Disk> caches = {};  // by the environment variable that names each
   double oldest_days = -1;                  // since the oldest file of the run's folder was last used; -1: not known
   double save_seconds = -1;                 // that the files of its newest checkpoint were written over; -1: not known
@@ -100,9 +110,12 @@ Readings read_node(const NodeView& view, const ReadOptions& options);
 void read_cores(const NodeView& view, Readings& readings);
 void read_other_work(const NodeView& view, Readings& readings);  // after read_cores()
 void read_gpus(const NodeView& view, Readings& readings);
+void read_memory_errors(const NodeView& view, Readings& readings);
 void read_program(const NodeView& view, const ReadOptions& options, Readings& readings);
 void read_disks(const NodeView& view, const ReadOptions& options, Readings& readings);
 void read_network(const NodeView& view, Readings& readings);
+// Names of the libraries of MPI that the process has loaded.
+std::vector<std::string> mpi_libraries(const NodeView& view);
 void read_slurm(const NodeView& view, const ReadOptions& options, Readings& readings);
 
 // For messages among ranks; text_of() gives JSON, and readings_of() what text_of() was given.

@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <ctime>
-#include <functional>
-#include <stdexcept>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/doctor/expect_finding.h"
 #include "tests/doctor/faked_nodes.h"
 
 namespace terrace::doctor {
@@ -21,33 +21,17 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-void set_on_all(FrontierJob& job, const std::string& name, const std::string& value) {
-  job.on_all([&](FakedNode& node) { node.view.environment[name] = value; });
-}
-
-void unset_on_all(FrontierJob& job, const std::string& name) {
-  job.on_all([&](FakedNode& node) { node.view.environment.erase(name); });
-}
-
-void expect_one(const FrontierJob& job, const std::string& check, const std::string& found, const std::string& fix,
-                Severity severity = Severity::error) {
-  const Diagnosis diagnosis = job.diagnose();
-  ASSERT_THAT(diagnosis.findings, SizeIs(1)) << text_of(diagnosis);
-  const Finding& finding = diagnosis.findings[0];
-  EXPECT_EQ(finding.check, check);
-  EXPECT_THAT(finding.found, HasSubstr(found));
-  EXPECT_THAT(finding.fix, HasSubstr(fix));
-  EXPECT_FALSE(finding.why.empty());
-  EXPECT_EQ(finding.severity, severity);
-  EXPECT_THAT(diagnosis.not_applicable, SizeIs(1));
-}
-
-// Its only row that does not apply to the eight ranks of one node is the order of ranks over nodes.
+// The rows that do not apply to the eight ranks of one node are the order of ranks over nodes, and those of what it
+// does not use.
 TEST(Doctor, ACleanNodeOfFrontierGivesNoFinding) {
   const Diagnosis diagnosis = FrontierJob().diagnose();
   EXPECT_THAT(diagnosis.findings, SizeIs(0)) << text_of(diagnosis);
-  EXPECT_THAT(diagnosis.not_applicable, ElementsAre(testing::Pair("rank order", "all ranks are on one node")));
-  EXPECT_EQ(diagnosis.checks.size(), checks().size() - 1);
+  EXPECT_THAT(diagnosis.not_applicable,
+              ElementsAre(testing::Pair("rank order", "all ranks are on one node"),
+                          testing::Pair("GPU support of MPI",
+                                        "MPICH_GPU_SUPPORT_ENABLED is not set, and this program needs none of it"),
+                          testing::Pair("driver", "the program does not use CUDA")));
+  EXPECT_EQ(diagnosis.checks.size(), checks().size() - 3);
   EXPECT_EQ(diagnosis.ranks, 8);
   EXPECT_EQ(diagnosis.nodes, 2);
 }
@@ -91,6 +75,33 @@ TEST(Doctor, RanksOfTheLaunchAreNoOtherWork) {
     return 0.5;
   };
   EXPECT_THAT(job.diagnose().findings, SizeIs(0));
+}
+
+// The numbers of a second list count the GPUs that the first one leaves.
+TEST(Doctor, TwoListsOfDevicesAreToBecomeOne) {
+  FrontierJob job;
+  for (const int rank : {0, 3}) {
+    std::map<std::string, std::string>& environment = job[static_cast<size_t>(rank)].view.environment;
+    environment["HIP_VISIBLE_DEVICES"] = environment["ROCR_VISIBLE_DEVICES"];
+  }
+  expect_one(job, "one device",
+             "rank 0 on frontier00001: can use none of the node's 8 GPUs: HIP_VISIBLE_DEVICES=4 counts the GPUs that "
+             "ROCR_VISIBLE_DEVICES=4 leaves",
+             "unset HIP_VISIBLE_DEVICES");
+  EXPECT_EQ(job.diagnose().findings[0].fix, "unset HIP_VISIBLE_DEVICES");
+  set_on_all(job, "CUDA_VISIBLE_DEVICES", "7");  // HIP takes it where its own is not set
+  EXPECT_EQ(job.diagnose().findings[0].fix, "unset CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES");
+  // What the fix says leaves nothing to be found; a second list that names the same GPU is none of it.
+  unset_on_all(job, "CUDA_VISIBLE_DEVICES");
+  set_on_all(job, "HIP_VISIBLE_DEVICES", "0");
+  EXPECT_THAT(job.diagnose().findings, SizeIs(0));
+  FrontierJob unbound;
+  unset_on_all(unbound, "ROCR_VISIBLE_DEVICES");
+  set_on_all(unbound, "HIP_VISIBLE_DEVICES", "4");
+  const Diagnosis diagnosis = unbound.diagnose();
+  ASSERT_FALSE(diagnosis.findings.empty());
+  EXPECT_THAT(diagnosis.findings[0].found, HasSubstr("as rank 0 has: HIP_VISIBLE_DEVICES=4"));
+  EXPECT_EQ(diagnosis.findings[0].fix, "unset HIP_VISIBLE_DEVICES, and srun --gpus-per-task=1 --gpu-bind=closest");
 }
 
 // The binding of LUMI: local rank i has die i, and the cores follow the dies.
@@ -147,84 +158,6 @@ TEST(Doctor, RanksOfANodeApart) {
   EXPECT_THAT(diagnosis.findings[0].fix, HasSubstr("--distribution=block:cyclic"));
 }
 
-TEST(Doctor, PlugInMissingUnusedAndUnloadable) {
-  FrontierJob missing;
-  missing[2].remove("/opt/plug-in");
-  expect_one(missing, "plug-in", "rank 2 on frontier00001: NCCL_NET_PLUGIN=/opt/plug-in/librccl-net.so is in no folder",
-             "module load rccl-net-plugin");
-  FrontierJob by_folder;
-  unset_on_all(by_folder, "NCCL_NET_PLUGIN");
-  unset_on_all(by_folder, "NCCL_NET");
-  expect_one(by_folder, "plug-in", "all 8 ranks on frontier00001: no plug-in is in a folder of LD_LIBRARY_PATH",
-             "export");
-  set_on_all(by_folder, "LD_LIBRARY_PATH", "/opt/none::/opt/plug-in");
-  EXPECT_THAT(by_folder.diagnose().findings, SizeIs(0));
-  FrontierJob sockets;
-  set_on_all(sockets, "NCCL_NET", "Socket");
-  expect_one(sockets, "plug-in", "NCCL_NET=Socket on several nodes", "NCCL_NET=OFI");
-  set_on_all(sockets, "SLURM_STEP_NUM_NODES", "1");  // of the two nodes of the job
-  EXPECT_THAT(sockets.diagnose().findings, SizeIs(0));
-  FrontierJob broken;
-  broken[0].view.load_error = [](const std::filesystem::path& library) { return library.string() + ": no libfabric"; };
-  expect_one(broken, "plug-in", "cannot be loaded: /opt/plug-in/librccl-net.so: no libfabric", "rccl-net-plugin");
-}
-
-TEST(Doctor, RendezvousOfProgramAndAdapter) {
-  FrontierJob without_flag;
-  without_flag.on_all(
-      [](FakedNode& node) { node.view.slurm_job = [](const std::string&) { return "JobId=17 Network=(null)"; }; });
-  expect_one(without_flag, "rendezvous", "FI_CXI_RDZV_PROTO=alt_read, and Slurm's network options are \"\"",
-             "--network=disable_rdzv_get");
-  FrontierJob without_protocol;
-  unset_on_all(without_protocol, "FI_CXI_RDZV_PROTO");
-  expect_one(without_protocol, "rendezvous", "FI_CXI_RDZV_PROTO is not alt_read", "export FI_CXI_RDZV_PROTO=alt_read");
-  // srun's variable is that of the rank; Slurm then need not be asked.
-  set_on_all(without_protocol, "SLURM_NETWORK", "");
-  EXPECT_THAT(without_protocol.diagnose().findings, SizeIs(0));
-  FrontierJob by_variable;
-  set_on_all(by_variable, "SLURM_NETWORK", "disable_rdzv_get");
-  by_variable.on_all([](FakedNode& node) {
-    node.view.slurm_job = [](const std::string&) -> std::string { throw std::logic_error("asked for nothing"); };
-  });
-  EXPECT_THAT(by_variable.diagnose().findings, SizeIs(0));
-  FrontierJob silent;  // Slurm cannot be asked
-  silent.on_all([](FakedNode& node) { node.view.slurm_job = [](const std::string&) { return ""; }; });
-  EXPECT_THAT(silent.diagnose().findings, SizeIs(0));
-  EXPECT_THAT(silent.diagnose().not_applicable, SizeIs(2));
-}
-
-TEST(Doctor, CacheMonitor) {
-  FrontierJob job;
-  job[7].view.environment["FI_MR_CACHE_MONITOR"] = "memhooks";
-  expect_one(job, "cache monitor", "rank 7 on frontier00001: FI_MR_CACHE_MONITOR=memhooks",
-             "export FI_MR_CACHE_MONITOR=kdreg2");
-}
-
-TEST(Doctor, InterfacesMissingOrNamedWrongly) {
-  FrontierJob missing;
-  missing[0].remove("/sys/class/net/hsn3");
-  expect_one(missing, "interfaces", "3 of 4 interfaces: hsn0, hsn1, hsn2", "NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2");
-  FrontierJob down;
-  down[0].write("/sys/class/net/hsn1/operstate", "down\n");
-  expect_one(down, "interfaces", "all 8 ranks on frontier00001: 3 of 4 interfaces: hsn0, hsn2, hsn3", "--exclude");
-  FrontierJob named;
-  set_on_all(named, "NCCL_SOCKET_IFNAME", "hsn0,ib0");
-  expect_one(named, "interfaces", "NCCL_SOCKET_IFNAME names ib0", "NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3");
-  for (const std::string list : {"hsn", "^docker", "=hsn2", ""}) {
-    set_on_all(named, "NCCL_SOCKET_IFNAME", list);
-    EXPECT_THAT(named.diagnose().findings, SizeIs(0)) << list;
-  }
-  set_on_all(named, "NCCL_SOCKET_IFNAME", "=hsn");
-  EXPECT_THAT(named.diagnose().findings, SizeIs(1));
-}
-
-TEST(Doctor, Limits) {
-  FrontierJob job;
-  job[6].set_limits("1024", "8388608");
-  expect_one(job, "limits", "rank 6 on frontier00001: 1024 open files, fewer than 65536 and 8.0 MiB of locked memory",
-             "ulimit -n 65536", Severity::warning);
-}
-
 TEST(Doctor, CodeForOtherGpusForNoneAndForOtherPageFaults) {
   FrontierJob other;
   other.on_all([](FakedNode& node) { node.set_program("amdgcn-amd-amdhsa--gfx942 amdgcn-amd-amdhsa--gfx90a:xnack+"); });
@@ -262,6 +195,62 @@ TEST(Doctor, MemoryThatAnotherProcessHolds) {
   job.on_all(
       [](FakedNode& node) { node.write("/sys/bus/pci/devices/0000:c9:00.0/mem_info_vram_used", "4400000000\n"); });
   expect_one(job, "memory", "rank 2 on frontier00001: GPU 0000:c9:00.0 has 59.9 GiB of 64.0 GiB free", "--exclude");
+}
+
+TEST(Doctor, MemoryThatWasWrong) {
+  FrontierJob job;
+  const auto count = [&](const char* part, const std::string& text) {
+    job.on_all([&](FakedNode& node) {
+      node.write(fmt::format("/sys/bus/pci/devices/0000:c9:00.0/ras/{}_err_count", part), text);
+    });
+  };
+  count("umc", "ue: 0\nce: 12\n");  // single bits, which cosmic rays change too
+  EXPECT_THAT(job.diagnose().findings, SizeIs(0));
+  count("umc", "ue: 2\nce: 12\n");
+  expect_one(job, "memory errors",
+             "rank 2 on frontier00001: GPU 0000:c9:00.0 has had 2 errors that were not corrected and 12 that were",
+             "--exclude");
+  count("umc", "ue: 0\nce: 900\n");
+  count("gfx", "ue: 0\nce: 100\n");
+  expect_one(job, "memory errors", "GPU 0000:c9:00.0 has had 0 errors that were not corrected and 1,000 that were",
+             "--exclude", Severity::warning);
+  FrontierJob host;
+  host.on_all([](FakedNode& node) {
+    node.write("/sys/devices/system/edac/mc/mc0/ce_count", "3\n");
+    node.write("/sys/devices/system/edac/mc/mc0/ue_count", "0\n");
+    node.write("/sys/devices/system/edac/mc/mc1/ue_count", "1\n");
+  });
+  expect_one(host, "memory errors",
+             "all 8 ranks on frontier00001: the node's memory (mc1) has had 1 errors that were not corrected",
+             "report it to the centre");
+}
+
+TEST(Doctor, SharedMemoryThatIsSmallOrFull) {
+  const auto mount = [](FrontierJob& job, const std::string& options) {
+    job.on_all([&](FakedNode& node) {
+      node.write("/proc/self/mountinfo",
+                 "25 22 0:24 / /lustre/orion rw - lustre orion@tcp rw\n"
+                 "26 22 0:25 / /mnt/bb/ada rw - xfs /dev/mapper/bb rw\n"
+                 "27 22 0:26 / /dev/shm rw,nosuid shared:2 - tmpfs shm " +
+                     options + "\n");
+    });
+  };
+  FrontierJob small;
+  mount(small, "rw,size=65536k,inode64");
+  expect_one(small, "shared memory", "all 8 ranks on frontier00001: /dev/shm has 64.0 MiB", "--shm-size=1g",
+             Severity::warning);
+  mount(small, "rw,size=1048576k");
+  EXPECT_THAT(small.diagnose().findings, SizeIs(0));
+  FrontierJob full;
+  full.on_all([](FakedNode& node) {
+    node.write("/dev/shm/vader_segment", "left");
+    node.view.space = [](const std::filesystem::path& path) {
+      const std::uintmax_t giga = std::uintmax_t{1} << 30;
+      return path == "/dev/shm" ? std::filesystem::space_info{8 * giga, giga / 16, giga / 16}
+                                : std::filesystem::space_info{1900, 1800, 1800};
+    };
+  });
+  expect_one(full, "shared memory", "/dev/shm has 64.0 MiB of ", "remove files", Severity::warning);
 }
 
 TEST(Doctor, CachesOverTheNetwork) {
@@ -353,7 +342,7 @@ TEST(Doctor, FindingsAsJsonAndText) {
   EXPECT_THAT(
       text_of(diagnosis),
       AllOf(testing::StartsWith("error: cache monitor: rank 7 on frontier00001: "),
-            HasSubstr("\n  fix: export FI_MR_CACHE_MONITOR=kdreg2\n1 finding in 16 checks of 8 ranks on 2 nodes: "),
+            HasSubstr("\n  fix: export FI_MR_CACHE_MONITOR=kdreg2\n1 finding in 19 checks of 8 ranks on 2 nodes: "),
             HasSubstr("not applicable: rank order: all ranks are on one node\n")));
   EXPECT_THAT(line_of(diagnosis.findings[0]), HasSubstr("Fix: export FI_MR_CACHE_MONITOR=kdreg2"));
 }

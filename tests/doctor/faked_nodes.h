@@ -157,6 +157,8 @@ class FrontierJob {
       node.write(folder + "local_cpulist", cores_of_numa(place.numa) + "\n");
       node.write(folder + "mem_info_vram_total", "68702699520\n");
       node.write(folder + "mem_info_vram_used", "11759616\n");
+      for (const char* part : {"umc", "gfx"})
+        node.write(fmt::format("{}ras/{}_err_count", folder, part), "ue: 0\nce: 0\n");
       node.write(fmt::format("/sys/class/kfd/kfd/topology/nodes/{}/properties", 4 + place.die),
                  fmt::format("cpu_cores_count 0\nsimd_count 440\ngfx_target_version 90010\nlocation_id {}\ndomain 0\n"
                              "unique_id {}\n",
@@ -171,7 +173,8 @@ class FrontierJob {
                "23 22 0:22 / /tmp rw,nosuid shared:1 - tmpfs tmpfs rw\n"
                "24 22 0:23 / /ccs/home rw - nfs4 server:/home rw\n"
                "25 22 0:24 / /lustre/orion rw - lustre orion@tcp rw\n"
-               "26 22 0:25 / /mnt/bb/ada rw - xfs /dev/mapper/bb rw\n");
+               "26 22 0:25 / /mnt/bb/ada rw - xfs /dev/mapper/bb rw\n"
+               "27 22 0:26 / /dev/shm rw,nosuid,nodev shared:2 - tmpfs tmpfs rw,size=263713516k,inode64\n");
     node.write("/mnt/bb/ada/terrace", "x");
     node.write("/opt/plug-in/librccl-net.so", "plug-in");
     node.write("/opt/rocm/lib/libamdhip64.so.7", "hip");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,63 @@ struct NvidiaNode {
   std::vector<Finding> findings() const { return diagnose({ranks[0].read(0), ranks[1].read(1)}).findings; }
   FakedNode ranks[2];
 };
+
+// NVIDIA's driver is that of the kernel, or a newer one for programs alone.
+TEST(DoctorElsewhere, ADriverThatIsTooOldForTheProgram) {
+  NvidiaNode node;
+  const auto set = [&](const std::string& driver, const std::string& libraries) {
+    for (FakedNode& rank : node.ranks) {
+      rank.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  " + driver +
+                                                    "  Sun Jul 27 07:17:32 UTC 2025\n" +
+                                                    "GCC version:  gcc version 12.2.0\n");
+      std::string maps;
+      std::istringstream names(libraries);
+      for (std::string name; names >> name;) maps += "7f00-7f01 r-xp 00000000 08:01 5 /lib/" + name + "\n";
+      rank.write("/proc/self/maps", maps);
+    }
+  };
+  const auto found = [&] { return node.findings().empty() ? std::string() : node.findings()[0].found; };
+  set("535.161.08", "libcudart.so.13");
+  EXPECT_THAT(found(), HasSubstr("all 2 ranks on desk: driver 535.161.08, and CUDA 13 needs 580.65.06 or later"));
+  EXPECT_EQ(node.findings()[0].check, "driver");
+  set("580.65.06", "libcudart.so.13.0.96");
+  EXPECT_EQ(found(), "");
+  set("580.65.05", "libcudart.so.13.0.96");
+  EXPECT_THAT(found(), HasSubstr("driver 580.65.05, and CUDA 13"));
+  set("535.161.08", "libcudart.so.12");
+  EXPECT_EQ(found(), "");
+  set("470.256.02", "libcudart.so.12 libcuda.so.470.256.02");
+  EXPECT_THAT(found(), HasSubstr("driver 470.256.02, and CUDA 12 needs 525.60.13 or later"));
+  set("535.161.08", "libcudart.so.13 libcuda.so.580.82.07");  // of a package for forward compatibility
+  EXPECT_EQ(found(), "");
+  set("470.256.02", "");
+  EXPECT_EQ(found(), "");
+}
+
+TEST(DoctorElsewhere, InfiniBandThatNcclMayNotUse) {
+  NvidiaNode node;
+  for (FakedNode& rank : node.ranks) rank.view.environment["NCCL_IB_DISABLE"] = "1";
+  ASSERT_THAT(node.findings(), SizeIs(1));
+  EXPECT_EQ(node.findings()[0].check, "ways of NCCL");
+  EXPECT_EQ(node.findings()[0].severity, Severity::error);
+  EXPECT_THAT(node.findings()[0].found, HasSubstr("all 2 ranks on desk: NCCL_IB_DISABLE=1"));
+  EXPECT_EQ(node.findings()[0].fix, "unset NCCL_IB_DISABLE");
+  for (FakedNode& rank : node.ranks) rank.view.environment["SLURM_JOB_NUM_NODES"] = "1";
+  EXPECT_THAT(node.findings(), SizeIs(0));  // one node needs no InfiniBand
+}
+
+TEST(DoctorElsewhere, ErrorsOfMemoryThatNvidiaCounts) {
+  NvidiaNode node;
+  for (FakedNode& rank : node.ranks) {
+    rank.view.nvidia_errors = [] { return "00000000:1B:00.0, 3, 0\n00000000:CA:00.0, 0, 4\n"; };
+  }
+  ASSERT_THAT(node.findings(), SizeIs(1));
+  EXPECT_THAT(node.findings()[0].found, HasSubstr("rank 1 on desk: GPU 0000:ca:00.0 has had 4 errors that were not"));
+  for (FakedNode& rank : node.ranks) {
+    rank.view.nvidia_errors = [] { return "00000000:1B:00.0, [N/A], [N/A]\nNo devices were found\n"; };
+  }
+  EXPECT_THAT(node.findings(), SizeIs(0));
+}
 
 TEST(DoctorElsewhere, NodesWithGpusOfNvidia) {
   EXPECT_THAT(NvidiaNode().findings(), SizeIs(0));
