@@ -4,16 +4,19 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/build_facts.h"
 #include "cli/build_kind.h"
 #include "cli/commands.h"
 #include "cli/json_errors.h"
+#include "cli/launched_layout.h"
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
@@ -22,17 +25,34 @@
 #include "terrace/launch/job_script.h"
 #include "terrace/launch/job_time.h"
 #include "terrace/launch/submit.h"
+#include "terrace/machine/launch_keys.h"
 #include "terrace/machine/machine.h"
 #include "terrace/models/planned_families.h"
 
 namespace terrace::cli {
 namespace {
 
+// Options that are passed on to sbatch by their names; any other one by --sbatch-option.
+struct PassedOn {
+  const char *name, *meaning;
+};
+constexpr std::array passed_on = {
+    PassedOn{"--qos", "Quality of service of the job"},
+    PassedOn{"--mem", "Memory of each node, such as 480G; 0 for all of it"},
+    PassedOn{"--exclude", "Nodes that the job must not have, such as node[3,7]"},
+    PassedOn{"--nodelist", "Nodes that the job must have"},
+    PassedOn{"--reservation", "Reservation in which the job runs"},
+    PassedOn{"--dependency", "Jobs after which this one may begin, such as afterok:123"},
+    PassedOn{"--mail-type", "When Slurm writes mail, such as END,FAIL"},
+    PassedOn{"--mail-user", "To whom Slurm writes mail"},
+};
+
 struct LaunchArguments {
   std::string config, machine, time, account, partition, program, sbcast, with = "slurm";
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides, modules, limits, sbatch_options;
+  std::array<std::string, passed_on.size()> passed = {};  // values of options of sbatch
   int64_t nodes = 1, signal_before = 0;
-  bool submit = false, until_done = false, json = false;
+  bool submit = false, until_done = false, json = false, best = false;
 };
 
 double time_of(const std::string& text) {
@@ -70,6 +90,33 @@ void check_archive(const LaunchArguments& arguments) {
                       shell_word(arguments.sbcast));
 }
 
+std::vector<std::string> options_of_sbatch(const LaunchArguments& arguments) {
+  std::vector<std::string> options;
+  for (size_t i = 0; i < passed_on.size(); ++i) {
+    if (!arguments.passed[i].empty()) options.push_back(fmt::format("{}={}", passed_on[i].name, arguments.passed[i]));
+  }
+  options.insert(options.end(), arguments.sbatch_options.begin(), arguments.sbatch_options.end());
+  return options;
+}
+
+// What mpirun cannot do.
+void check_mpirun(const LaunchArguments& arguments) {
+  if (arguments.with != "mpirun") return;
+  const auto refuse = [](const std::string& option) {
+    throw UserError::of("{} needs Slurm; leave it out, or leave out --with mpirun", option);
+  };
+  if (arguments.submit) refuse("--submit");
+  if (arguments.until_done) refuse("--until-done");
+  if (!arguments.account.empty()) refuse("--account");
+  if (!arguments.partition.empty()) refuse("--partition");
+  if (!arguments.modules.empty()) refuse("--module");
+  const std::vector<std::string> options = options_of_sbatch(arguments);
+  if (!options.empty()) refuse(options.front().substr(0, options.front().find('=')));
+  if (arguments.time.empty() && arguments.signal_before == 0) return;
+  throw UserError::of("{} is for a job of Slurm; with mpirun use --set train.time_limit=\"1h30m\"",
+                      arguments.time.empty() ? "--signal-before" : "--time");
+}
+
 // The command again, for the script; without --submit, so that it prints this script.
 std::string command_of(const LaunchArguments& arguments) {
   std::string command = fmt::format("terrace launch {} --nodes {} --machine {}", shell_word(arguments.config),
@@ -83,6 +130,11 @@ std::string command_of(const LaunchArguments& arguments) {
   add("--partition", arguments.partition);
   add("--program", arguments.program);
   add("--sbcast", arguments.sbcast);
+  for (size_t i = 0; i < passed_on.size(); ++i) add(passed_on[i].name, arguments.passed[i]);
+  for (const std::string& option : arguments.sbatch_options) command += " --sbatch-option=" + shell_word(option);
+  for (const std::string& module : arguments.modules) add("--module", module);
+  if (arguments.best) command += " --best";
+  for (const std::string& limit : arguments.limits) add("--limit", limit);
   for (const std::string& text : arguments.overrides) add("--set", text);
   if (arguments.until_done) command += " --until-done";
   std::ranges::replace(command, '\n', ' ');
@@ -90,10 +142,24 @@ std::string command_of(const LaunchArguments& arguments) {
 }
 
 launch::Job job_of(const LaunchArguments& arguments) {
+  machine::Machine machine = machine::load(arguments.machine);
+  machine::Launch& site = machine.launch;
+  if (!arguments.account.empty()) site.account = arguments.account;
+  if (!arguments.partition.empty()) site.partition = arguments.partition;
+  if (!arguments.modules.empty()) site.modules = arguments.modules;
+  const std::string problem = machine::modules_problem(arguments.modules);
+  if (!problem.empty()) throw UserError::of("--module {}", problem);
+  std::vector<std::string> overrides = arguments.overrides;
+  if (arguments.best) {
+    const int64_t devices = arguments.nodes * machine.devices_of("node");
+    const std::vector<std::string> layout =
+        fastest_layout(arguments.config, overrides, arguments.limits, machine, devices);
+    overrides.insert(overrides.end(), layout.begin(), layout.end());
+  }
   launch::JobRequest request{.config_file = arguments.config,
-                             .overrides = arguments.overrides,
-                             .config = config::load(arguments.config, models::planned_families(), arguments.overrides),
-                             .machine = machine::load(arguments.machine),
+                             .overrides = overrides,
+                             .config = config::load(arguments.config, models::planned_families(), overrides),
+                             .machine = std::move(machine),
                              .nodes = arguments.nodes,
                              .time_seconds = arguments.time.empty() ? 0 : time_of(arguments.time),
                              .signal_seconds = static_cast<double>(arguments.signal_before),
@@ -102,26 +168,17 @@ launch::Job job_of(const LaunchArguments& arguments) {
                              .program = program_of(arguments),
                              .archive = arguments.sbcast,
                              .kernels_for = kernels_for(arguments),
+                             .sbatch_options = options_of_sbatch(arguments),
                              .working_folder = std::filesystem::current_path()};
   if (!request.config.idle.empty()) {
     log_warning("keys without effect in this run:\n  {}", fmt::join(request.config.idle, "\n  "));
   }
-  machine::Launch& site = request.machine.launch;
-  if (!arguments.account.empty()) site.account = arguments.account;
-  if (!arguments.partition.empty()) site.partition = arguments.partition;
   return launch::make_job(std::move(request));
 }
 
 void run_launch(const LaunchArguments& arguments) {
   const bool mpirun = arguments.with == "mpirun";
-  if (mpirun && (arguments.submit || arguments.until_done)) {
-    throw UserError::of("{} needs Slurm; leave it out, or leave out --with mpirun",
-                        arguments.submit ? "--submit" : "--until-done");
-  }
-  if (mpirun && (!arguments.time.empty() || arguments.signal_before > 0)) {
-    throw UserError::of("{} is for a job of Slurm; with mpirun use --set train.time_limit=\"1h30m\"",
-                        arguments.time.empty() ? "--signal-before" : "--time");
-  }
+  check_mpirun(arguments);
   check_archive(arguments);
   const launch::Job job = job_of(arguments);
   log_info("{}", launch::summary_of(job));
@@ -166,6 +223,25 @@ void add_launch_command(CLI::App& app) {
                     "The job goes back into the queue and continues until train.steps are made");
   command->add_option("--account", arguments->account, "Account of the job, instead of the machine's");
   command->add_option("--partition", arguments->partition, "Partition of the job, instead of the machine's");
+  for (size_t i = 0; i < passed_on.size(); ++i) {
+    command->add_option(passed_on[i].name, arguments->passed[i], std::string(passed_on[i].meaning) + ", as of sbatch");
+  }
+  command
+      ->add_option("--sbatch-option", arguments->sbatch_options,
+                   "Another option of sbatch, such as --sbatch-option=--constraint=a100; may be given again")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--module", arguments->modules,
+                   "A module that the job loads, instead of the machine's; may be given again, in the order of loading")
+      ->allow_extra_args(false);
+  CLI::Option* best = command->add_flag(
+      "--best", arguments->best,
+      "Launch the fastest layout on these devices, as terrace plan --best finds it; keys that --set gives are kept");
+  command
+      ->add_option("--limit", arguments->limits,
+                   "With --best: a condition that the layout must hold, such as \"tensor <= 8\"; may be given again")
+      ->allow_extra_args(false)
+      ->needs(best);
   command
       ->add_option("--signal-before", arguments->signal_before,
                    "Seconds before the time limit at which the run is asked to save and stop; default: twice the "

@@ -23,9 +23,10 @@ void add_status_command(CLI::App& app) {
       ->required();
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer(
-      "States: queued, running, done, stopped (saved, can be resumed), failed. Reads the files in the folders and "
-      "asks\n"
-      "squeue for the jobs that are recorded there; needs neither MPI nor a GPU.");
+      "States: queued, held (its job does not begin by itself), running, done, stopped (saved, can be resumed), "
+      "failed.\n"
+      "Reads the files in the folders and asks squeue for the jobs that are recorded there; needs neither MPI nor a "
+      "GPU.");
   command->callback([arguments] {
     with_json_errors(arguments->json, [&] {
       const std::vector<launch::RunStatus> runs = launch::status_of(arguments->folders);

@@ -17,9 +17,12 @@
 #include "terrace/data/staging/stage_keys.h"
 #include "terrace/launch/job_time.h"
 #include "terrace/launch/time_limit.h"
+#include "terrace/machine/launch_keys.h"
 #include "terrace/machine/software.h"
 #include "terrace/plan/estimate.h"
 #include "terrace/plan/run_cost.h"
+#include "terrace/plan/target.h"
+#include "terrace/schedule/rank_share.h"
 
 namespace terrace::launch {
 namespace {
@@ -83,6 +86,21 @@ void choose_times(Job& job) {
   }
   const double wanted = 1.25 * job.run_seconds + start_seconds + job.signal_seconds;
   job.time_seconds = std::isfinite(wanted) ? std::min(most, rounded_up(wanted, 600)) : most;
+}
+
+// What a site loads by modules, of which GPUs need most.
+void note_modules(Job& job) {
+  const machine::Machine& machine = job.request.machine;
+  const bool is_gpu = machine.device.launch_seconds > 0;
+  if (!is_gpu || !machine.launch.modules.empty()) return;
+  const bool is_amd = machine.device.name.find("AMD") != std::string::npos;
+  std::string needed = is_amd ? "ROCm and MPI" : "MPI, and CUDA's driver";
+  if (is_amd && job.request.nodes > 1) needed = "ROCm, MPI, and the plug-in by which RCCL uses the network";
+  job.notes.push_back(
+      fmt::format("the job loads no modules, since {} names none ([launch] modules): {} must be found without them, or "
+                  "name them in a copy of its file, or as --module NAME; terrace doctor, started by srun as the run "
+                  "will be, says what is missing",
+                  machine.source(), needed));
 }
 
 void note_times(Job& job) {
@@ -196,6 +214,22 @@ void choose_staging(Job& job) {
   job.data_stage_bytes = static_cast<int64_t>(room);
 }
 
+constexpr const char* best_way_out = "; --best launches the fastest layout that fits";
+
+void check_options(const JobRequest& request) {
+  const std::string problem = machine::options_problem(request.sbatch_options, true);
+  if (!problem.empty()) throw UserError::of("what sbatch is given {}", problem);
+}
+
+// Throws as a plan does, and names --best.
+void check_layout(const Job& job) {
+  try {
+    schedule::check_ranks(job.request.config, job.ranks, job.ranks_per_node);
+  } catch (const UserError& error) {
+    throw UserError(error.what() + std::string(best_way_out), error.code);
+  }
+}
+
 }  // namespace
 
 fs::path Job::run_folder() const {
@@ -221,12 +255,15 @@ double signal_seconds_for(double step_seconds, double save_seconds) {
 
 Job make_job(JobRequest request) {
   Job job{.request = std::move(request)};
+  check_options(job.request);
   job.ranks_per_node = job.request.machine.devices_of("node");
   job.ranks = job.request.nodes * job.ranks_per_node;
   const plan::Target target{
       .machine = job.request.machine, .software = machine::load_software("terrace"), .devices = job.ranks};
+  plan::check_target(job.request.config, target);
+  check_layout(job);
   job.prediction = plan::predict(job.request.config, target);
-  if (!job.prediction.feasible()) throw UserError(job.prediction.reason, ExitCode::infeasible);
+  if (!job.prediction.feasible()) throw UserError(job.prediction.reason + best_way_out, ExitCode::infeasible);
   job.run_seconds = plan::run_cost(job.request.config, job.prediction, target).seconds;
   const plan::CheckpointEstimate checkpoint = plan::checkpoint_estimate(job.prediction, target);
   job.checkpoint_bytes = checkpoint.bytes;
@@ -236,6 +273,7 @@ Job make_job(JobRequest request) {
   if (job.request.with_slurm) {
     choose_times(job);
     note_times(job);
+    note_modules(job);
   }
   note_device(job);
   count_checkpoints(job);

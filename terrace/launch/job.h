@@ -30,6 +30,8 @@ struct JobRequest {
   std::string archive = {};
   // The maker of the GPUs for which the program that trains has kernels; "": it has none; no value: not known.
   std::optional<std::string> kernels_for = {};
+  // More options of sbatch, such as "--qos=debug"; they count before those of the machine.
+  std::vector<std::string> sbatch_options = {};
   std::filesystem::path working_folder = {};  // from which relative paths of the configuration count
 };
 
@@ -56,8 +58,9 @@ struct Job {
 double signal_seconds_for(double step_seconds, double save_seconds);
 
 // Predicts the run and makes all checks. Throws UserError as a plan does: with ExitCode::infeasible where the memory is
-// short, else for layouts and machines that do not fit; and for nodes and times that the site does not allow, and times
-// that are too short to train in.
+// short, else for layouts and machines that do not fit, both with --best as a way out; and for options of sbatch that
+// the script has already or cannot have, nodes and times that the site does not allow, and times that are too short to
+// train in.
 Job make_job(JobRequest request);
 
 // For people: the prediction on which the job's numbers are based, in a few lines.

@@ -59,6 +59,9 @@ std::string directives(const Job& job) {
   if (!launch.partition.empty()) options.push_back("--partition=" + launch.partition);
   if (!launch.account.empty()) options.push_back("--account=" + launch.account);
   options.insert(options.end(), launch.sbatch_options.begin(), launch.sbatch_options.end());
+  // Of an option that is given twice, sbatch takes the last one.
+  const std::vector<std::string>& more = job.request.sbatch_options;
+  options.insert(options.end(), more.begin(), more.end());
   return fmt::format("#SBATCH {}\n", fmt::join(options, "\n#SBATCH "));
 }
 
@@ -71,16 +74,18 @@ std::string preparation(const Job& job) {
   const machine::Launch& launch = job.request.machine.launch;
   const JobRecord record{.job = "%j", .log = job.log_file("%j").string(), .steps = job.request.config.train.steps};
   std::string text = fmt::format(
-      "run={}\nrecord={}\nsay() {{ echo \"terrace launch: $*\"; }}\nmkdir -p \"$run\" || exit 2\n"
+      "run={}\nsteps={}\nrecord={}\nsay() {{ echo \"terrace launch: $*\"; }}\nmkdir -p \"$run\" || exit 2\n"
       "printf '%s\\n' \"${{record//%j/$SLURM_JOB_ID}}\" > \"$run/.{}.new\" && mv \"$run/.{}.new\" \"$run/{}\"\n",
-      shell_word(job.run_folder().string()), shell_word(text_of(record)), job_record_name, job_record_name,
-      job_record_name);
+      shell_word(job.run_folder().string()), record.steps, shell_word(text_of(record)), job_record_name,
+      job_record_name, job_record_name);
   if (!launch.modules.empty()) {
     text += fmt::format("module load {0} || {{ say \"a module of [launch] could not be loaded: {0}\"; exit 2; }}\n",
                         fmt::join(launch.modules, " "));
   }
   for (const std::string& value : environment_of(job)) text += "export " + quoted_value(value) + "\n";
-  return text + std::string(open_files);
+  // With sbatch --export=NONE, or SBATCH_EXPORT, srun would keep all of this from the ranks. Ranks end together;
+  // without a limit srun waits for those that their node has lost until the job's time is over.
+  return text + "export SLURM_EXPORT_ENV=ALL SLURM_WAIT=${SLURM_WAIT:-300}\n" + std::string(open_files);
 }
 
 // Copies the archive to each node and unpacks it there. A copy that failed may have left a part of the file.
@@ -132,6 +137,27 @@ constexpr std::string_view newest_step = R"(newest_step() {
 }
 )";
 
+// Where srun loses ranks with their node or step, it ends with code 0, or with one of its own that means something else
+// here; the run itself says how it ended, and a run that began in this job and says nothing was ended from outside.
+constexpr std::string_view how_it_ended = R"sh(# A key of what the run keeps of its process.
+said() { sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\).*/\1/p" "$run/.process.json" 2>/dev/null | head -n 1; }
+has_finished() { [ "$(said state)" = finished ] && [ "$(said step)" -ge "$steps" ]; }
+began() { [ "$(process_file)" != "$began_with" ]; }
+last_step() {
+  local step
+  step=$(tail -c 65536 "$run/metrics.jsonl" 2>/dev/null | sed -n 's/.*"step": *\([0-9]*\).*/\1/p' | tail -n 1)
+  echo "${step:-0}"
+}
+if [ "$code" -eq 0 ] && ! has_finished; then sleep 5; fi  # another node's file may be seen a moment later
+if [ "$code" -eq 0 ] && ! has_finished; then
+  if began && [ "$(said state)" = stopped ]; then code=4; else code=5; fi
+  say "srun ended with exit code 0, but the run has made $(last_step) of $steps steps: taken for exit code $code"
+elif [ "$code" -ge 1 ] && [ "$code" -le 3 ] && began && [ "$(said state)" = running ]; then
+  say "srun ended with exit code $code, but the run, which has made $(last_step) of $steps steps, did not end by itself: taken for exit code 5"
+  code=5
+fi
+)sh";
+
 constexpr std::string_view end_of_link = R"(after=$(newest_step)
 
 if [ "$code" -eq 0 ]; then
@@ -154,6 +180,7 @@ exit "$code"
 constexpr std::string_view end_of_job = R"(case "$code" in
   0) say "the run has made all its steps" ;;
   4) say "the run was stopped and saved; submit the script again to continue" ;;
+  5) say "ranks or their node failed (exit code 5); submit the script again to continue from the newest checkpoint" ;;
   *) say "training ended with exit code $code" ;;
 esac
 exit "$code"
@@ -166,9 +193,10 @@ std::string slurm_script(const Job& job, const std::string& command) {
   std::string text = fmt::format("#!/bin/bash\n# {}\n", command);
   text += directives(job) + "\n" + preparation(job) + "\n" + spreading(job);
   if (chain) text += fmt::format("{}\nbefore=$(newest_step)\n", newest_step);
+  text += "process_file() { cat \"$run/.process.json\" 2>/dev/null; }\nbegan_with=$(process_file)\n";
   text += srun(job) + "code=$?\n";
   if (!job.request.archive.empty()) text += removal;
-  return text + std::string(chain ? end_of_link : end_of_job);
+  return fmt::format("{}\n{}{}", text, how_it_ended, chain ? end_of_link : end_of_job);
 }
 
 std::string mpirun_command(const Job& job) {

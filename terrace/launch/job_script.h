@@ -8,9 +8,11 @@
 namespace terrace::launch {
 
 // A script of bash. It records the job in the run's folder (job.json), loads the modules, sets the environment, spreads
-// the archive if there is one, and trains with --resume auto by one srun. With until_done it puts itself back into the
-// queue after exit code 4, after a failure of a rank or node (5, or a signal), but only where a newer checkpoint was
-// written since it began; 1, 2 and 3 end it. `command` is what wrote the script, for its second line.
+// the archive if there is one, and trains with --resume auto by one srun. Code 0 of srun counts only where the run's
+// folder says that all steps are made, since srun ends so too where it loses ranks; it is 5 otherwise, or 4 of a run
+// that was stopped. With until_done it puts itself back into the queue after exit code 4, after a failure of a rank or
+// node (5, or a signal), but only where a newer checkpoint was written since it began; 1, 2 and 3 end it. `command` is
+// what wrote the script, for its second line.
 std::string slurm_script(const Job& job, const std::string& command);
 
 // One line for a shell, with the machine's environment; no modules are loaded.

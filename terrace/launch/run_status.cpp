@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using observe::ProcessState;
 using observe::RunProcess;
 
-constexpr std::array<std::string_view, 5> state_words = {"queued", "running", "done", "stopped", "failed"};
+constexpr std::array<std::string_view, 6> state_words = {"queued", "held", "running", "done", "stopped", "failed"};
 constexpr size_t recent_steps = 20;
 
 // What the files of a run's folder say.
@@ -166,7 +166,9 @@ class Liveness {
       const bool of_process =
           files_.trainer && files_.trainer->state == ProcessState::running && files_.trainer->job == job;
       if (known->second.is_waiting()) {
-        set(RunState::queued, job_text(job, known->second));
+        const std::string way_out = known->second.way_out_of_hold(job);
+        set(way_out.empty() ? RunState::queued : RunState::held,
+            job_text(job, known->second) + (way_out.empty() ? "" : ": " + way_out));
         return true;
       }
       if (known->second.is_active() && !of_process && !finished) {

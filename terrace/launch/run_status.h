@@ -14,8 +14,9 @@
 
 namespace terrace::launch {
 
-// stopped: a run that saved and ended before its last step and can be resumed.
-enum class RunState { queued, running, done, stopped, failed };
+// queued: its job waits for nodes; held: its job waits and does not begin by itself; stopped: a run that saved and
+// ended before its last step and can be resumed.
+enum class RunState { queued, held, running, done, stopped, failed };
 std::string_view word_of(RunState state);
 
 struct RunStatus {

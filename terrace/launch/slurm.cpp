@@ -44,6 +44,21 @@ CommandOutput output_of(const std::string& shell_command) {
 
 bool SlurmJob::is_waiting() const { return is_one_of(state, {"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"}); }
 
+std::string SlurmJob::way_out_of_hold(const std::string& number) const {
+  if (!is_waiting()) return "";
+  // Slurm's versions write them as JobHeldUser, "launch failed requeued held" or launch_failed_requeued_held.
+  const bool is_held = is_one_of(state, {"REQUEUE_HOLD", "SPECIAL_EXIT"}) || reason.find("Held") != reason.npos ||
+                       reason.find("held") != reason.npos || reason.find("JobHold") != reason.npos;
+  if (is_held) {
+    return fmt::format("scontrol release {} lets it begin{}", number,
+                       reason == "JobHeldAdmin" ? ", by an administrator alone" : "");
+  }
+  if (is_one_of(reason, {"DependencyNeverSatisfied", "BadConstraints"})) {
+    return fmt::format("it will never begin: end it with scancel {} and submit it again", number);
+  }
+  return "";
+}
+
 bool SlurmJob::is_active() const {
   return is_one_of(state, {"RUNNING", "CONFIGURING", "COMPLETING", "STAGE_OUT", "SUSPENDED", "SIGNALING", "STOPPED"});
 }

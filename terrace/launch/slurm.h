@@ -22,6 +22,9 @@ struct SlurmJob {
   std::string reason;  // for which it waits, such as "Resources"; "None" otherwise
 
   bool is_waiting() const;
+  // Of a job that waits and does not begin by itself: how to let it, as a sentence's end, such as "scontrol release 12
+  // lets it begin"; "" of every other one.
+  std::string way_out_of_hold(const std::string& number) const;
   // Whether it holds nodes, or is about to get or leave them.
   bool is_active() const;
 };

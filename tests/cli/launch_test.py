@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -13,68 +14,8 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "house"))
 import slurm  # noqa: E402
-from commands_test import SOURCE, TERRACE, TINY, CommandTest, FinishedRun, prepare_corpus, terrace  # noqa: E402
-
-MPI = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
-}  # fmt: skip
-
-# A cluster of one's own: nodes of two ranks on a core each.
-CLUSTER = """name = "ours"
-[device]
-name = "a core"
-memory = "1 GiB"
-memory_bandwidth = "5 GB/s"
-kernel_time = "3 us"
-launch_time = "0 us"
-[device.fp32]
-peak = "60 GFLOP/s"
-achievable = "40 GFLOP/s"
-[[tiers]]
-name = "node"
-devices = 2
-link_bandwidth = "4 GB/s"
-latency = "2 us"
-[[tiers]]
-name = "network"
-devices = 8
-link_bandwidth = "1 GB/s"
-latency = "20 us"
-[storage]
-node_bandwidth = "1 GB/s"
-total_bandwidth = "1 GB/s"
-[launch]
-partition = "test"
-cores_per_rank = 1
-environment = ["SEEN_BY_ALL=$SLURM_JOB_ID"]
-one_node_environment = ["SEEN_ON_ONE_NODE=yes"]
-rank_environment = ["SEEN_BY_RANK=$SLURM_LOCALID"]
-"""
-
-# Stands for terrace train where a test needs an exit code of its choice: each start runs the next line of `plan`, in which
-# `checkpoint N` makes a checkpoint as a run does. One rank counts the starts and does it; the other follows its exit code.
-PROGRAM = """#!/bin/bash
-folder=$(dirname "$0")
-cd "$folder" || exit 1
-checkpoint() { mkdir -p "$(printf 'run/step_%08d' "$1")"; touch "$(printf 'run/step_%08d/COMPLETE' "$1")"; }
-start=$(($(cat starts 2>/dev/null) + 1))
-if [ "$SLURM_LOCALID" = 1 ]; then sleep 0.5; exit 0; fi
-echo "$start" > starts
-echo "rank $SEEN_BY_RANK of job $SEEN_BY_ALL, one node: $SEEN_ON_ONE_NODE"
-eval "$(sed -n "${start}p" plan)"
-"""
-
-
-class Launching(CommandTest):
-    def write_files(self, folder):
-        (folder / "run.toml").write_text(TINY.replace("steps = 4", "steps = 4\ncheck_memory = false"))
-        (folder / "ours.toml").write_text(CLUSTER)
-        return folder
-
-    def launch(self, folder, *more, nodes=1, machine="ours.toml", environment=None):
-        return terrace("launch", "run.toml", "--nodes", nodes, "--machine", machine, *more, folder=folder,
-                       **(environment or {}))
+from commands_test import SOURCE, TERRACE, FinishedRun, prepare_corpus, terrace  # noqa: E402
+from launched_jobs import CLUSTER, MPI, Launching, SlurmJobs  # noqa: E402
 
 
 class Printing(Launching):
@@ -124,10 +65,51 @@ class Printing(Launching):
         self.expect(3, self.launch(folder, "--set", "model.width=8192", "--set", "model.layers=40"), "needs ")
         self.expect(2, self.launch(folder, "--with", "mpirun", "--submit"), "--submit needs Slurm")
         self.expect(2, self.launch(folder, "--with", "mpirun", "--time", "10"), "train.time_limit")
+        for option in ("--qos", "--mem", "--exclude", "--mail-user", "--partition"):
+            self.expect(2, self.launch(folder, "--with", "mpirun", option, "1"), f"{option} needs Slurm")
+        self.expect(2, self.launch(folder, "--mem", "4 GB"), 'what sbatch is given has "--mem=4 GB"')
         sets = ("--set", "train.global_batch=16", "--set", "train.precision=bf16")
         self.expect(2, self.launch(folder, *sets, "--submit", nodes=2, machine="lumi"), "lumi takes no job without an account")
         self.assertEqual(json.loads(self.launch(folder, "--time", "soon", "--json").stdout)["exit_code"], 2)
         self.assertFalse((folder / "run").exists())
+
+    def test_best_launches_the_fastest_layout_and_says_which(self):
+        folder = self.write_files(self.scratch())
+        # Three samples for each rank, which micro-batches of two do not divide.
+        sets = ("--set", "train.global_batch=6", "--set", "train.micro_batch=2")
+        refused = self.expect(2, self.launch(folder, *sets), "train.micro_batch = 2 does not divide")
+        self.assertIn("--best launches the fastest layout that fits", refused.stderr)
+        # What --set gives is kept.
+        kept = self.expect(0, self.launch(folder, *sets, "--best"), "the fastest of ", "layout.tensor=2")
+        self.assertIn(" --set train.micro_batch=2 --set layout.tensor=2 --resume auto", kept.stdout)
+        (folder / "run.toml").write_text((folder / "run.toml").read_text().replace("[train]\n", "[train]\nmicro_batch = 2\n"))
+        launched = self.expect(0, self.launch(folder, *sets[:2], "--best"), "the fastest of ")
+        chosen = re.search(r"run\.toml((?: --set \S+)+) --resume auto", launched.stdout)[1]
+        self.assertRegex(chosen, r"--set train\.micro_batch=[13] ?")
+        self.assertIn(" --best ", launched.stdout.split("\n#SBATCH")[0])
+        # As terrace plan finds it.
+        plan = self.expect(0, terrace("plan", "run.toml", "--machine", "ours.toml", "--devices", 2, *sets[:2], "--best", "--json", folder=folder))
+        best = json.loads(plan.stdout)["layouts"][0]["set"]
+        self.assertEqual(sorted(shlex.split(chosen)[1::2]), sorted(["train.global_batch=6", *best]))
+        limited = self.expect(0, self.launch(folder, *sets[:2], "--best", "--limit", "micro_batch == 1"))
+        self.assertIn("train.micro_batch=1 ", limited.stdout)
+
+    def test_a_job_without_modules_says_so(self):
+        folder = self.write_files(self.scratch())
+        sets = ("--set", "train.global_batch=16", "--set", "train.precision=bf16", "--account", "A1")
+        self.expect(0, self.launch(folder, *sets, nodes=2, machine="lumi"), "the job loads no modules, since ", "plug-in")
+        named = self.expect(0, self.launch(folder, *sets, "--module", "rocm", "--module", "aws-ofi-rccl", nodes=2, machine="lumi"))
+        self.assertNotIn("no modules", named.stderr)
+        self.assertIn("module load rocm aws-ofi-rccl || ", named.stdout)
+        self.expect(2, self.launch(folder, *sets, "--module", "rocm; rm", nodes=2, machine="lumi"), "--module has ")
+
+    def test_the_script_in_the_page_on_training_gives_ranks_their_cores(self):
+        text = (SOURCE / "docs/training.md").read_text()
+        script = next(block for block in re.findall(r"```bash\n(.*?)```", text, re.S) if "#SBATCH" in block)
+        # Slurm 22.05 and later does not take them from sbatch.
+        for line in script.split("\n"):
+            if line.startswith("srun"):
+                self.assertIn(" --cpus-per-task=", line)
 
     def test_without_sbatch_says_so(self):
         folder = self.write_files(self.scratch())
@@ -195,14 +177,8 @@ class WithMpirun(FinishedRun):
 
 
 @unittest.skipIf(slurm.why_not(), slurm.why_not())
-class UnderSlurm(Launching):
+class UnderSlurm(SlurmJobs):
     timed = {}  # folders and jobs that Slurm sends the signal
-
-    @classmethod
-    def setUpClass(cls):
-        own = slurm.Slurm(cpus=8)
-        cls.slurm = own.__enter__()
-        cls.addClassCleanup(own.__exit__)
 
     def setUp(self):
         # Their time is over after a minute or two, in which the other tests run.
@@ -213,46 +189,8 @@ class UnderSlurm(Launching):
     def submit_timed(self, first_start, minutes):
         scratch = tempfile.TemporaryDirectory()
         self.addClassCleanup(scratch.cleanup)
-        folder = self.planned(first_start, "exit 0", folder=pathlib.Path(scratch.name))
+        folder = self.planned(first_start, "finish", folder=pathlib.Path(scratch.name))
         return folder, self.submit(folder, "--until-done", "--time", minutes, "--signal-before", "30", "--program", folder / "program")
-
-    def environment(self):
-        return MPI | {name: self.slurm.environment[name] for name in ("SLURM_CONF", "TERRACE_SLURM_FOLDER")}
-
-    def status(self, folder):
-        result = self.expect(0, terrace("status", "run", "--json", folder=folder, **self.environment()))
-        return json.loads(result.stdout)["runs"][0]
-
-    def wait_for(self, folder, condition, what, seconds=150):
-        """The first status for which the condition holds."""
-        deadline, status = time.monotonic() + seconds, None
-        while time.monotonic() < deadline:
-            status = self.status(folder)
-            if condition(status):
-                return status
-            time.sleep(0.3)
-        logs = "\n".join(path.read_text() for path in folder.glob("*.log"))
-        self.fail(f"no {what} within {seconds} s: {status}\n{logs}")
-
-    def submit(self, folder, *more):
-        result = self.expect(0, self.launch(folder, "--submit", *more, environment=self.environment()))
-        return re.match(r"job (\d+): see terrace status ", result.stdout)[1]
-
-    def planned(self, *lines, folder=None):
-        """A folder with the program that does what the lines say, one at each start."""
-        folder = self.write_files(folder or self.scratch())
-        (folder / "program").write_text(PROGRAM)
-        (folder / "program").chmod(0o755)
-        (folder / "plan").write_text("\n".join(lines) + "\n")
-        return folder
-
-    def ended(self, folder, job):
-        """The log of the job once it is over and does not wait in the queue."""
-        def is_over(_):
-            states = self.slurm.ask("squeue", "--noheader", "--states=all", "--format=%T", f"--jobs={job}").split()
-            return bool(states) and states[0] not in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING")
-        self.wait_for(folder, is_over, "end of the job")
-        return (folder / f"terrace-run-{job}.log").read_text()
 
     def test_a_run_is_stopped_by_the_signal_resumed_by_the_chain_and_ends(self):
         folder, steps = self.write_files(self.scratch()), 4500
@@ -297,7 +235,7 @@ class UnderSlurm(Launching):
         self.assertIn(f"job {job} is TIMEOUT", status["reason"])
 
     def test_a_failed_rank_is_followed_by_another_job_only_after_progress(self):
-        folder = self.planned("checkpoint 3; exit 5", "exit 5", "exit 0")
+        folder = self.planned("checkpoint 3; exit 5", "exit 5", "finish")
         log = self.ended(folder, self.submit(folder, "--until-done", "--program", folder / "program"))
         self.assertIn("step 0 to step 3, exit code 5: back into the queue", log)
         self.assertIn("no progress: the newest checkpoint was of step 3 when this job began and is of step 3 now (exit code 5)", log)
@@ -305,7 +243,7 @@ class UnderSlurm(Launching):
 
     def test_a_refused_configuration_is_not_requeued(self):
         for code in (2, 3):
-            folder = self.planned(f"checkpoint 1; exit {code}", "exit 0")
+            folder = self.planned(f"checkpoint 1; exit {code}", "finish")
             job = self.submit(folder, "--until-done", "--program", folder / "program")
             self.assertIn(f"training ended with exit code {code}, which another job would not change: not requeued", self.ended(folder, job))
             self.assertEqual((folder / "starts").read_text(), "1\n")
@@ -315,7 +253,7 @@ class UnderSlurm(Launching):
             self.assertIn("not requeued", status["last_words"])
 
     def test_a_job_that_is_no_chain_ends_with_the_run(self):
-        folder = self.planned("checkpoint 1; exit 4", "exit 0")
+        folder = self.planned("checkpoint 1; exit 4", "finish")
         log = self.ended(folder, self.submit(folder, "--program", folder / "program"))
         self.assertIn("the run was stopped and saved; submit the script again to continue", log)
         self.assertEqual((folder / "starts").read_text(), "1\n")
@@ -324,7 +262,8 @@ class UnderSlurm(Launching):
         """Of an installation whose program says from where and how it was started."""
         program = folder / "installed/terrace/bin/terrace"
         program.parent.mkdir(parents=True)
-        program.write_text('#!/bin/bash\necho "rank $SLURM_PROCID trains by $0 $*"\n')
+        program.write_text('#!/bin/bash\necho "rank $SLURM_PROCID trains by $0 $*"\n'
+                           'printf \'  "state": "finished",\\n  "step": 4\\n\' > run/.process.json\n')
         program.chmod(0o755)
         subprocess.run(["tar", "czf", folder / "terrace.tar.gz", "-C", folder / "installed", "terrace"], check=True)
 
@@ -357,8 +296,38 @@ class UnderSlurm(Launching):
             self.assertEqual(list(disk.iterdir()), [])
             self.assertNotIn("requeue", log)
 
+    def test_ranks_have_the_environment_of_the_machine_whatever_sbatch_exports(self):
+        for environment, more in (({"SBATCH_EXPORT": "NONE"}, ()), ({}, ("--sbatch-option=--export=NONE",)),
+                                  ({"SLURM_EXPORT_ENV": "NONE"}, ()), ({}, ("--sbatch-option=--export=HOME",))):  # fmt: skip
+            folder = self.planned("finish")
+            # It stands where no Slurm looks by itself.
+            named = f'environment = ["SLURM_CONF={self.slurm.environment["SLURM_CONF"]}", '
+            (folder / "ours.toml").write_text((folder / "ours.toml").read_text().replace("environment = [", named, 1))
+            job = self.submit(folder, *more, "--program", folder / "program", **environment)
+            log = self.ended(folder, job)
+            self.assertIn(f"rank 0 of job {job}, one node: yes", log, f"{environment} {more}")
+            self.assertIn("the run has made all its steps", log)
+
+    def test_options_reach_sbatch_and_a_held_job_is_said_to_be_held(self):
+        folder = self.planned("finish")
+        host = self.slurm.host
+        job = self.submit(folder, "--mem", "1M", "--nodelist", host, "--mail-type", "END", "--mail-user", "ada@example.org",
+                          "--sbatch-option=--hold", "--program", folder / "program")  # fmt: skip
+        shown = self.slurm.ask("scontrol", "show", "job", job)
+        for part in ("MinMemoryNode=1M", f"ReqNodeList={host}", "MailUser=ada@example.org MailType=END"):
+            self.assertIn(part, shown)
+        script = (folder / "run/job.sh").read_text()
+        self.assertIn(" --mem 1M ", script.split("\n")[1])
+        self.assertEqual(self.status(folder)["state"], "held")
+        self.assertEqual(self.status(folder)["reason"], f"job {job} is PENDING (JobHeldUser): scontrol release {job} lets it begin")
+        self.slurm.ask("scontrol", "release", job)
+        self.assertIn("the run has made all its steps", self.ended(folder, job))
+        folder = self.planned("finish")
+        refused = self.launch(folder, "--submit", "--exclude", host, "--program", folder / "program", environment=self.environment())
+        self.expect(2, refused, "sbatch did not take ", "not available")
+
     def test_what_sbatch_refuses_is_said_and_no_job_is_recorded(self):
-        folder = self.planned("exit 0")
+        folder = self.planned("finish")
         result = self.launch(folder, "--submit", "--partition", "none", environment=self.environment())
         self.expect(2, result, "sbatch did not take ", "invalid partition")
         self.assertFalse((folder / "run/job.json").exists())

@@ -1,7 +1,8 @@
 """Runs a command in a Slurm of its own: starts its daemons on this machine, waits until they serve, and stops them.
 
-usage: slurm.py [--cpus N | --device-nodes] COMMAND [ARGUMENTS...]
+usage: slurm.py [--cpus N] [--nodes N | --device-nodes] COMMAND [ARGUMENTS...]
 
+With --nodes it has so many nodes, which are all this machine and each with so many CPUs.
 With --device-nodes it has nodes like those of Frontier and LUMI (partitions batch, extended, standard-g) and of DGX H100
 (partition dgx), which are all this machine: jobs are accepted or refused as there (sbatch --test-only), and not to be run.
 
@@ -13,6 +14,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -70,11 +72,13 @@ def free_ports(number):
 class Slurm:
     """The daemons, for as long as the with-block lasts."""
 
-    def __init__(self, cpus=8, device_nodes=False):
+    def __init__(self, cpus=8, device_nodes=False, nodes=1):
         self.host = socket.gethostname().split(".")[0]
         self.device_nodes = device_nodes
-        self.nodes = DEVICE_NODES if device_nodes else {self.host: f"CPUs={cpus}"}
+        names = [self.host] if nodes == 1 else [f"node{number}" for number in range(1, nodes + 1)]
+        self.nodes = DEVICE_NODES if device_nodes else dict.fromkeys(names, f"CPUs={cpus}")
         self.daemons = []
+        self.daemon_of_node = {}
 
     def __enter__(self):
         # Sockets have short names, so the folder is not in the tree.
@@ -87,7 +91,7 @@ class Slurm:
             self.wait_until("munged", lambda: (self.folder / "munge.socket").exists())
             self.start("slurmctld", "-D", "-f", str(self.configuration))
             for node in self.nodes:
-                self.start("slurmd", "-D", "-f", str(self.configuration), "-N", node)
+                self.start_node(node)
             self.wait_until("slurmd", lambda: set(self.ask("sinfo", "--noheader", "--format=%t").split()) == {"idle"})
         except BaseException:
             self.stop()
@@ -110,6 +114,8 @@ class Slurm:
         text = CONFIGURATION.format(host=self.host, folder=self.folder, first_job=first_job, controller_port=controller_port)
         for (node, hardware), port in zip(self.nodes.items(), node_ports):
             text += f"NodeName={node} NodeHostname={self.host} NodeAddr=127.0.0.1 Port={port} {hardware} State=UNKNOWN\n"
+        if len(self.nodes) > 1:
+            text += "KillWait=2\n"  # seconds that srun waits for ranks that a node has lost
         self.configuration.write_text(text + (DEVICE_PARTITIONS if self.device_nodes else PARTITION))
         if self.device_nodes:
             for number in range(8):
@@ -120,6 +126,40 @@ class Slurm:
     def start(self, *command):
         with open(self.folder / f"{command[0]}_{len(self.daemons)}.out", "w") as output:
             self.daemons.append(subprocess.Popen(command, env=self.environment, stdout=output, stderr=output))
+        return self.daemons[-1]
+
+    def start_node(self, node):
+        self.daemon_of_node[node] = self.start("slurmd", "-D", "-f", str(self.configuration), "-N", node)
+
+    def lose(self, node, with_daemon=False):
+        """Kills what the node runs of the first step of a job, so that nobody says how it ended; and its daemon, as with a node
+        that fails."""
+        if with_daemon:
+            self.daemon_of_node[node].kill()
+        lost = set()
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                variables = (entry / "environ").read_bytes().split(b"\0")
+                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                if not {b"SLURM_STEP_ID=0", b"SLURMD_NODENAME=" + node.encode(),
+                        b"SLURM_CONF=" + str(self.configuration).encode()} <= set(variables):  # fmt: skip
+                    continue
+                lost.add(int(entry.name))
+                if b"slurmstepd" in pathlib.Path(f"/proc/{parent}/cmdline").read_bytes():
+                    lost.add(parent)
+            except OSError:
+                pass  # it has ended meanwhile
+        # The daemon of the step first, which would tell of the end of its tasks.
+        for identity in sorted(lost, key=lambda identity: b"slurmstepd" not in self.command_of(identity)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(identity, signal.SIGKILL)
+        return lost
+
+    @staticmethod
+    def command_of(identity):
+        with contextlib.suppress(OSError):
+            return pathlib.Path(f"/proc/{identity}/cmdline").read_bytes()
+        return b""
 
     def ask(self, *command):
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=30).stdout
@@ -160,12 +200,13 @@ def main():
     parser = argparse.ArgumentParser(description="Runs a command in a Slurm of its own.")
     parser.add_argument("--cpus", type=int, default=8)
     parser.add_argument("--device-nodes", action="store_true")
+    parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     if why := why_not():
         print(f"slurm.py: skipped, {why}")
         return 77
-    with Slurm(arguments.cpus, arguments.device_nodes) as slurm:
+    with Slurm(arguments.cpus, arguments.device_nodes, arguments.nodes) as slurm:
         return subprocess.run(arguments.command, env=slurm.environment).returncode
 
 

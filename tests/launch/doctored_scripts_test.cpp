@@ -70,7 +70,11 @@ class DoctoredScripts : public testing::Test {
     script_ = slurm_script(make_job(request), "terrace launch ..");
     write_text_atomically(folder_ / "job.sh", script_);
     write_text_atomically(folder_ / "stand_ins.sh", stand_ins);
-    write_text_atomically(folder_ / "program", "#!/bin/sh\nenv\necho OPEN_FILES=$(ulimit -Sn)\n");
+    // Says of itself what a run says that has made all its steps.
+    write_text_atomically(folder_ / "program",
+                          fmt::format("#!/bin/sh\nenv\necho OPEN_FILES=$(ulimit -Sn)\n"
+                                      "printf '  \"state\": \"finished\",\\n  \"step\": {}\\n' > {}/.process.json\n",
+                                      request.config.train.steps, request.config.checkpoint.folder));
     const std::string path = shell_word(folder_.path().string());
     const CommandOutput output =
         output_of(fmt::format("cd {0} && chmod +x program && ulimit -Sn 1024 && env -i PATH=/usr/bin:/bin "

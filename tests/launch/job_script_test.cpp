@@ -88,6 +88,7 @@ TEST(JobScript, ForFrontierBindsEachRankToItsClosestDie) {
                         "export FI_CXI_RDZV_PROTO=\"alt_read\"\n",
                         "export SLURM_NETWORK=\"disable_rdzv_get\"\n",
                         "export MIOPEN_USER_DB_PATH=\"/tmp/terrace-miopen-$SLURM_JOB_ID\"\n",
+                        "export SLURM_EXPORT_ENV=ALL SLURM_WAIT=${SLURM_WAIT:-300}\n",
                         "ulimit -Sn 65536 2>/dev/null",
                         "srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 "
                         "--gpu-bind=closest \\\n",
@@ -115,6 +116,42 @@ TEST(JobScript, ForLumiBindsByMasksAndGivesEachRankTheDieOfItsNumber) {
                         "/opt/terrace/bin/terrace train "});
   EXPECT_EQ(script.find("--account"), std::string::npos);
   EXPECT_EQ(script.find("checkpoint.staging"), std::string::npos);  // its nodes have no disk
+}
+
+// Its stacks have versions, and each project installs RCCL's plug-in: the script names none, and says so.
+TEST(JobScript, ForLumiLoadsTheUsersModulesAndStopsWithoutThePlugIn) {
+  JobRequest request = request_for("lumi");
+  EXPECT_EQ(script_of(request).find("module load"), std::string::npos);
+  expect_parts(script_of(request), {"export NCCL_NET=\"OFI\"\n"});
+  const std::string note = summary_of(make_job(request));
+  EXPECT_NE(note.find("the job loads no modules, since machines/lumi.toml names none ([launch] modules): ROCm, MPI, "
+                      "and the plug-in by "
+                      "which RCCL uses the network must be found without them, or name them in a copy of its file, or "
+                      "as --module NAME"),
+            std::string::npos)
+      << note;
+  request.machine.launch.modules = {"LUMI/24.03", "partition/G", "rocm", "aws-ofi-rccl"};
+  expect_parts(script_of(request), {"module load LUMI/24.03 partition/G rocm aws-ofi-rccl || "});
+  EXPECT_EQ(summary_of(make_job(request)).find("loads no modules"), std::string::npos);
+  request = request_for("lumi", {"layout.sharding=zero3", "model.layers=8"});
+  request.nodes = 1;
+  expect_parts(script_of(request), {"export NCCL_NET=\"OFI\"\n", "export NCCL_NET=\"Socket\"\n"});
+  EXPECT_EQ(summary_of(make_job(request_for("frontier"))).find("loads no modules"), std::string::npos);
+}
+
+TEST(JobScript, PassesOptionsOnToSbatchAfterThoseOfTheMachine) {
+  JobRequest request = request_for("frontier");
+  request.sbatch_options = {"--qos=debug", "--mem=480G", "--exclude=node[3,7]", "--mail-user=ada@example.org",
+                            "--constraint=a100"};
+  expect_parts(script_of(request),
+               {"#SBATCH --constraint=nvme\n", "#SBATCH --qos=debug\n#SBATCH --mem=480G\n#SBATCH --exclude=node[3,7]\n",
+                "#SBATCH --mail-user=ada@example.org\n#SBATCH --constraint=a100\n"});
+  for (const auto& [option, words] : {std::pair{"--time=3", "but terrace launch writes --time itself; leave it out"},
+                                      std::pair{"--qos=a b", "is not one option without blanks"},
+                                      std::pair{"--mail-user=$(id)", "a shell takes for its own"}}) {
+    request.sbatch_options = {option};
+    EXPECT_NE(refusal_of(request).find(words), std::string::npos) << refusal_of(request);
+  }
 }
 
 TEST(JobScript, ForDgxGivesAllRanksOfANodeAllItsGpus) {
@@ -266,11 +303,16 @@ TEST(Job, IsRefusedAsAPlanIs) {
   } catch (const UserError& error) {
     EXPECT_EQ(error.code, ExitCode::infeasible);
     EXPECT_NE(std::string(error.what()).find("stage 0 needs "), std::string::npos) << error.what();
+    EXPECT_THAT(error.what(), testing::EndsWith("; --best launches the fastest layout that fits"));
   }
   request = request_for("frontier");
   request.nodes = 9409;
   EXPECT_NE(refusal_of(request).find("more than the 75264 devices of frontier"), std::string::npos)
       << refusal_of(request);
+  EXPECT_EQ(refusal_of(request).find("--best"), std::string::npos);  // no layout would help
+  request = request_for("frontier", {"layout.pipeline=8", "train.global_batch=2", "train.micro_batch=2"});
+  EXPECT_THAT(refusal_of(request), testing::AllOf(testing::HasSubstr("train.micro_batch"),
+                                                  testing::EndsWith("; --best launches the fastest layout that fits")));
 }
 
 TEST(Job, CountsTheCheckpointsThatFitAndSaysHowManyToKeep) {

@@ -146,6 +146,34 @@ TEST_F(StatusOfRun, AJobThatEndedBeforeTheRunBeganHasFailedWithItsLastWords) {
   EXPECT_EQ(status().last_words, "terrace launch: a module could not be loaded");
 }
 
+// Reasons as squeue prints them, in the spellings of several versions.
+TEST_F(StatusOfRun, AJobThatDoesNotBeginByItselfIsHeldWithTheWayOut) {
+  record_job("8");
+  const auto expect_held = [&](const SlurmJob& job, const std::string& reason) {
+    jobs_ = JobsByNumber{{"8", job}};
+    EXPECT_EQ(status().state, RunState::held) << job.reason;
+    EXPECT_EQ(status().reason, reason);
+  };
+  expect_held({"PENDING", "JobHeldUser"}, "job 8 is PENDING (JobHeldUser): scontrol release 8 lets it begin");
+  expect_held({"PENDING", "JobHeldAdmin"},
+              "job 8 is PENDING (JobHeldAdmin): scontrol release 8 lets it begin, by an administrator alone");
+  expect_held({"PENDING", "JobHoldMaxRequeue"},
+              "job 8 is PENDING (JobHoldMaxRequeue): scontrol release 8 lets it begin");
+  for (const std::string reason : {"launch failed requeued held", "launch_failed_requeued_held"}) {
+    expect_held({"PENDING", reason}, "job 8 is PENDING (" + reason + "): scontrol release 8 lets it begin");
+  }
+  expect_held({"REQUEUE_HOLD", "None"}, "job 8 is REQUEUE_HOLD: scontrol release 8 lets it begin");
+  expect_held({"PENDING", "DependencyNeverSatisfied"},
+              "job 8 is PENDING (DependencyNeverSatisfied): it will never begin: end it with scancel 8 and submit it "
+              "again");
+  for (const std::string reason : {"Resources", "Priority", "Dependency", "BeginTime", "QOSMaxJobsPerUserLimit"}) {
+    jobs_ = JobsByNumber{{"8", {"PENDING", reason}}};
+    EXPECT_EQ(status().state, RunState::queued) << reason;
+  }
+  jobs_ = JobsByNumber{{"8", {"RUNNING", "None"}}};
+  EXPECT_EQ(status().state, RunState::running);
+}
+
 TEST_F(StatusOfRun, AJobOfWhichNothingIsKnownIsSaidToHaveBeenSubmitted) {
   record_job("8");
   EXPECT_EQ(status().state, RunState::queued);
