@@ -44,3 +44,5 @@ if(NOT TARGET PkgConfig::xgboost)
 endif()
 set(terrace_netcdf PkgConfig::netcdf PkgConfig::hdf5)
 set(terrace_udunits "")
+# Of the targets above, for terrace.pc.
+set(terrace_bundled_archives spdlog fmt z zstd pcre2-8 utf8proc xxhash sentencepiece xgboost netcdf hdf5_hl hdf5)

@@ -153,7 +153,7 @@ build_program() {
     stop "CMake finds no MPI that works with ${CC:-cc}, see $STEP_LOGS/configure_terrace.log; load its module, or say --without-mpi"
   fi
   run_step "build terrace" "the log's end names the file that does not compile; please report it with compiler and version" \
-    cmake --build "$build/terrace_build" -j "$jobs" --target terrace_program own_texts
+    cmake --build "$build/terrace_build" -j "$jobs" --target terrace_program
 }
 
 # The libraries that the program loads, in the layout of the wheel: torch/lib, and beside torch NVIDIA's. With CUDA all of them, since
