@@ -21,6 +21,7 @@ function(terrace_install)
   install(FILES ${CMAKE_BINARY_DIR}/terrace-config.cmake ${CMAKE_BINARY_DIR}/terrace-config-version.cmake
                 ${CMAKE_SOURCE_DIR}/cmake/torch.cmake ${CMAKE_SOURCE_DIR}/cmake/rocm.cmake ${CMAKE_SOURCE_DIR}/cmake/libraries.cmake
                 ${CMAKE_SOURCE_DIR}/cmake/bundled_libraries.cmake ${CMAKE_SOURCE_DIR}/cmake/mpi.cmake ${CMAKE_SOURCE_DIR}/cmake/nccl.cmake
+                ${CMAKE_SOURCE_DIR}/cmake/cuda_of_wheel.cmake
           DESTINATION ${package})
   terrace_install_pkg_config_file("${libraries}")
   if(TERRACE_LIBRARIES)

@@ -90,7 +90,7 @@ function(terrace_room room)
     set(with_cublas ${sources})
     list(FILTER with_cublas INCLUDE REGEX "/cublas/[^/]*\\.cpp$")
     set_source_files_properties(${with_cublas} PROPERTIES INCLUDE_DIRECTORIES
-      "${CUDAToolkit_INCLUDE_DIRS};${TERRACE_TORCH_ROOT}/../nvidia/cu13/include")
+      "${CUDAToolkit_INCLUDE_DIRS};${TERRACE_CUBLAS_INCLUDE}")
     list(FILTER sources EXCLUDE REGEX "/no_gelu_products\\.cpp$")
   else()
     list(FILTER sources EXCLUDE REGEX "/cublas/[^/]*\\.cpp$")

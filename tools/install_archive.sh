@@ -91,7 +91,7 @@ check_everything() {
   check_mpi
   check_prefix
   [ "$cuda" = no ] || command -v nvcc >/dev/null || [ -n "${CUDA_HOME:-}${CUDA_PATH:-}" ] ||
-    problem "--cuda needs the CUDA toolkit 13: nvcc is neither in PATH nor under CUDA_HOME; load its module"
+    problem "--cuda needs the CUDA toolkit of torch's wheel, 13 or 12: nvcc is neither in PATH nor under CUDA_HOME; load its module"
   check_hip
   [ -z "$problems" ] || stop "terrace cannot be installed so:$problems"
 }

@@ -24,8 +24,8 @@ constexpr uint32_t aligned_bytes = 16;
 
 void check(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS) {
-    throw UserError::of("{} failed: {}; the GPU may be out of memory, or its driver older than CUDA 13", call,
-                        cublasLtGetStatusString(status));
+    throw UserError::of("{} failed: {}; the GPU may be out of memory, or its driver older than the program's CUDA",
+                        call, cublasLtGetStatusString(status));
   }
 }
 

@@ -1,0 +1,27 @@
+# The CUDA libraries that come with a full wheel of torch, in the folder TERRACE_CUDA_PACKAGES beside it: TERRACE_WHEEL_CUDA is their
+# release, and of CUDA 13 they lie in one folder, of CUDA 12 each in its own. The installed package uses this file too.
+get_filename_component(TERRACE_CUDA_PACKAGES ${TERRACE_TORCH_ROOT}/../nvidia ABSOLUTE)
+set(TERRACE_WHEEL_CUDA "")
+foreach(candidate "13 cu13 cu13" "12 cuda_runtime cublas")
+  separate_arguments(words UNIX_COMMAND "${candidate}")
+  list(GET words 0 release)
+  list(GET words 1 runtime)
+  list(GET words 2 blas)
+  if(EXISTS ${TERRACE_CUDA_PACKAGES}/${runtime}/lib/libcudart.so.${release})
+    set(TERRACE_WHEEL_CUDA ${release})
+    set(TERRACE_CUDA_FOLDERS ${runtime} ${blas})
+    list(REMOVE_DUPLICATES TERRACE_CUDA_FOLDERS)
+    set(TERRACE_CUDART ${TERRACE_CUDA_PACKAGES}/${runtime}/lib/libcudart.so.${release})
+    set(TERRACE_CUBLASLT ${TERRACE_CUDA_PACKAGES}/${blas}/lib/libcublasLt.so.${release})
+    set(TERRACE_CUBLAS_INCLUDE ${TERRACE_CUDA_PACKAGES}/${blas}/include)
+    break()
+  endif()
+endforeach()
+if(NOT TERRACE_WHEEL_CUDA OR NOT EXISTS ${TERRACE_CUDA_PACKAGES}/cudnn)
+  message(FATAL_ERROR "the CUDA build needs the NVIDIA libraries of CUDA 13 or 12 in ${TERRACE_CUDA_PACKAGES}, which come with torch's "
+                      "wheels; run tools/setup --cuda, or set TERRACE_TORCH_ROOT to the folder 'torch' of a full wheel (docs/gpu.md)")
+endif()
+if(CUDAToolkit_VERSION_MAJOR AND NOT CUDAToolkit_VERSION_MAJOR EQUAL TERRACE_WHEEL_CUDA)
+  message(FATAL_ERROR "nvcc is of CUDA ${CUDAToolkit_VERSION}, and ${TERRACE_TORCH_ROOT} of CUDA ${TERRACE_WHEEL_CUDA}; load a toolkit of "
+                      "CUDA ${TERRACE_WHEEL_CUDA}, or install the wheel for CUDA ${CUDAToolkit_VERSION_MAJOR} (docs/gpu.md)")
+endif()
