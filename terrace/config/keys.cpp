@@ -66,7 +66,8 @@ void add_train_keys(const Family* family, std::vector<Key>& list) {
                  "Steps without an overflow after which the loss scale doubles, in fp16.");
   train.optional(
       "initial_weights", &T::initial_weights, Text{.may_be_empty = true}, OnResume::names_fixed,
-      "A checkpoint from which a new run takes the weights and nothing else; a resumed run does not read it.");
+      "A checkpoint from which a new run takes the weights, and the statistics of its data where [data] names none "
+      "(`statistics`); a resumed run does not read it.");
   train.optional("time_limit", &T::time_limit, Duration{}, may_change,
                  "The run stops with a checkpoint after the step that reaches this time, counted from the start of the "
                  "program. 0: no limit.");

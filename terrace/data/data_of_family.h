@@ -40,6 +40,11 @@ class DataOfFamily {
   // Makes the copies that a checkpoint keeps (data::Source::attached_files) the files of the configuration.
   virtual void take_attached(config::Config&, const AttachedPaths& /*attached*/) const {}
 
+  // For a run that began with the weights of another checkpoint: takes the statistics by which that one's data were
+  // normalised, from the copies that it keeps, unless the configuration names others. Returns a sentence about that for
+  // the log; "" where nothing is taken.
+  virtual std::string keep_statistics(config::Config&, const AttachedPaths& /*attached*/) const { return ""; }
+
   // How terrace data prepare makes datasets of the family; null where it makes none.
   virtual const Preparation* preparation() const { return nullptr; }
 

@@ -14,6 +14,7 @@
 #include "terrace/train/check_start.h"
 #include "terrace/train/check_tensors.h"
 #include "terrace/train/device.h"
+#include "terrace/train/initial_weights.h"
 #include "terrace/train/resumed_checkpoint.h"
 #include "terrace/train/start_facts.h"
 
@@ -69,7 +70,13 @@ class RunChecker {
   }
 
   void open_data() {
-    data_ = data::data_of_family(config_).open(config_);
+    std::unique_ptr<checkpoint::Reader> resumed;
+    try {
+      if (!config_.train.initial_weights.empty()) resumed = open_resumed(options_, config_.checkpoint.folder);
+    } catch (const UserError&) {
+      return;  // look_at_checkpoint() notes it
+    }
+    data_ = data::data_of_family(config_).open(with_initial_statistics(config_, resumed.get(), /*says=*/false));
     check.samples = data_->samples_in_epoch();
   }
 

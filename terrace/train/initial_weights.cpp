@@ -9,7 +9,9 @@
 #include <ranges>
 
 #include "terrace/base/error.h"
+#include "terrace/base/log.h"
 #include "terrace/base/plural.h"
+#include "terrace/data/data_of_family.h"
 #include "terrace/mesh/param_mark.h"
 #include "terrace/models/families.h"
 #include "terrace/train/check_tensors.h"
@@ -140,6 +142,17 @@ void InitialWeights::read(const checkpoint::Reader& checkpoint, const std::vecto
                   fmt::join(whole.sizes(), ", "), fmt::join(parts.front().mark.global_shape, ", "));
     for (const NamedTensor& part : parts) copy_part(whole, part);
   }
+}
+
+config::Config with_initial_statistics(const config::Config& config, const checkpoint::Reader* resumed, bool says) {
+  if (config.train.initial_weights.empty()) return config;
+  const AttachedPaths attached = resumed != nullptr
+                                     ? resumed->attached()
+                                     : checkpoint::Reader(checkpoint::resolve(config.train.initial_weights)).attached();
+  config::Config with = config;
+  const std::string sentence = data::data_of_family(config).keep_statistics(with, attached);
+  if (says && resumed == nullptr && !sentence.empty()) log_info("{}", sentence);
+  return with;
 }
 
 }  // namespace terrace::train

@@ -1,4 +1,5 @@
-// What a new run takes from the checkpoint of another model that train.initial_weights names.
+// What a new run takes from the checkpoint of another model that train.initial_weights names: weights, and the
+// statistics by which that model's data were normalised.
 #pragma once
 
 #include <string>
@@ -28,5 +29,10 @@ class InitialWeights {
   std::map<std::string, models::Shapes> stored_;  // by group
   std::set<std::string> left_out_;                // stored tensors that are not taken as they are
 };
+
+// The configuration of a run that began with train.initial_weights, with the statistics of that checkpoint, unless
+// data.statistics says otherwise; a run that continues from `resumed` (null: a new one) has those that it began with.
+// Of other runs the configuration as it is. A new run writes a sentence about it into the log if `says`.
+config::Config with_initial_statistics(const config::Config& config, const checkpoint::Reader* resumed, bool says);
 
 }  // namespace terrace::train

@@ -32,6 +32,7 @@
 #include "terrace/train/choices.h"
 #include "terrace/train/device.h"
 #include "terrace/train/hooks/hooks.h"
+#include "terrace/train/initial_weights.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/report_request.h"
 #include "terrace/train/resumed_checkpoint.h"
@@ -52,7 +53,7 @@ void restore_state(Trainer& trainer, const checkpoint::Reader* resumed) {
     if (trainer.rank() == 0) log_info("continues from {}", resumed->path().string());
   } else if (!initial_weights.empty()) {
     trainer.take_initial_weights(checkpoint::Reader(checkpoint::resolve(initial_weights)));
-    if (trainer.rank() == 0) log_info("starts from the weights of {}; nothing else is taken from it", initial_weights);
+    if (trainer.rank() == 0) log_info("starts from the weights of {}", initial_weights);
   }
 }
 
@@ -223,8 +224,11 @@ RunResult run_threads(const RunInputs& inputs, const StartChecks& checks, const 
 RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
   const at::Device device = choose_device_of_threads(config.train.device, options.ranks, "train.device = \"cpu\"");
   StartChecks checks(config, options, options.ranks, options.ranks, device);
-  const RunInputs inputs{.config = config, .options = options, .resumed = checks.resumed.get()};
-  return checks.recorded([&] { return run_threads(inputs, checks, device); });
+  return checks.recorded([&] {
+    const config::Config with_statistics = with_initial_statistics(config, checks.resumed.get(), /*says=*/true);
+    const RunInputs inputs{.config = with_statistics, .options = options, .resumed = checks.resumed.get()};
+    return run_threads(inputs, checks, device);
+  });
 }
 
 RunResult run_as_process(const config::Config& config, const RunOptions& options, comm::World& world) {
@@ -251,7 +255,9 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
     } else {
       own = open_chosen(world, *all, checkpoint, options);
     }
-    const RunInputs inputs{.config = config, .options = options, .resumed = first ? checks->resumed.get() : own.get()};
+    const checkpoint::Reader* resumed = first ? checks->resumed.get() : own.get();
+    const config::Config with_statistics = with_initial_statistics(config, resumed, /*says=*/first);
+    const RunInputs inputs{.config = with_statistics, .options = options, .resumed = resumed};
     const int64_t threads = threads_of_rank(inputs, world.size(), &world);
     const Peak peak = choose_peak(inputs, threads, device, *all);
     const Start start{.inputs = inputs,

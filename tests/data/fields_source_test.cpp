@@ -291,6 +291,35 @@ TEST_F(FieldSamples, HeldOutDatasetUsesTheStatisticsOfTheRun) {
   EXPECT_NE(before.identity(), later.identity());
 }
 
+TEST_F(FieldSamples, WhatIsFineTunedKeepsTheMomentsOfItsCheckpoint) {
+  const FieldsSource own = source();
+  FieldsDescription kept = read_fields_description(description_path(config_.fields));
+  std::erase_if(kept.variables, [](const FieldOfDataset& field) { return field.name == "u"; });
+  for (FieldOfDataset& field : kept.variables) field.moments->mean += 5;
+  const std::string path = folder_.write("kept.json", kept.text());
+  const AttachedPaths attached = {{"statistics", path}};
+  FieldsConfig tuned = config_;
+  EXPECT_THAT(keep_field_statistics(tuned, attached), HasSubstr(path));
+  const FieldsSource source(tuned, request_, 1);
+  EXPECT_EQ(source.moments_of_output(0).mean, own.moments_of_output(0).mean + 5);
+  EXPECT_NE(source.identity(), own.identity());
+  // What a checkpoint of the tuned model keeps has all variables, and gives the same again.
+  const AttachedFile again = source.attached_files().at(0);
+  FieldsConfig continued = config_;
+  keep_field_statistics(continued, {{"statistics", folder_.write("again.json", again.text)}});
+  EXPECT_EQ(FieldsSource(continued, request_, 1).identity(), source.identity());
+
+  FieldsConfig refitted = config_;
+  refitted.statistics = "data";
+  EXPECT_EQ(keep_field_statistics(refitted, attached), "");
+  EXPECT_EQ(FieldsSource(refitted, request_, 1).identity(), own.identity());
+
+  for (FieldOfDataset& field : kept.variables) field.units = "degC";
+  FieldsConfig converted = config_;
+  keep_field_statistics(converted, {{"statistics", folder_.write("converted.json", kept.text())}});
+  EXPECT_THAT(user_error([&] { FieldsSource(converted, request_, 1); }), HasSubstr("were trained with degC"));
+}
+
 TEST_F(FieldSamples, MissingValuesAreZeroAndMasked) {
   TestFile file;
   const auto at_sea = [](double time, double, double latitude, double) { return latitude == 0 ? NC_FILL_FLOAT : time; };

@@ -8,6 +8,7 @@
 #include "terrace/base/error.h"
 #include "terrace/config/section_keys.h"
 #include "terrace/data/fields/fields_description.h"
+#include "terrace/data/kept_statistics.h"
 #include "terrace/data/order/order_keys.h"
 #include "terrace/data/staging/stage_keys.h"
 
@@ -49,6 +50,7 @@ std::vector<config::Key> fields_keys() {
                 "Prefix of a dataset that `terrace data prepare --kind fields` made.");
   data.optional("statistics", &D::statistics, config::Text{.may_be_empty = true}, OnResume::names_fixed,
                 "Description (`P.json`) with the means and deviations by which fields are normalised. Empty: that of "
+                "the checkpoint in `train.initial_weights`, or without it that of `fields`. `data`: always that of "
                 "`fields`. It is kept with each checkpoint.");
   data.feature("climatology", &D::climatology, config::Text{.may_be_empty = true}, OnResume::names_fixed,
                "Prefix of the dataset with the climatology. Empty: that of `fields`.");
@@ -98,6 +100,16 @@ void hold_out_fields(FieldsConfig& config, const std::vector<std::string>& datas
 void take_attached_statistics(FieldsConfig& config, const AttachedPaths& attached) {
   const auto found = attached.find("statistics");
   if (found != attached.end()) config.statistics = found->second;
+}
+
+std::string keep_field_statistics(FieldsConfig& config, const AttachedPaths& attached) {
+  const auto found = attached.find("statistics");
+  if (found == attached.end() || !config.statistics.empty()) return "";
+  config.kept_statistics = found->second;
+  return fmt::format(
+      "fields are normalised by the means and deviations of {}, and by those of {} only where a variable is not known "
+      "there; data.statistics = \"{}\" takes all of them from the data",
+      found->second, config.fields, statistics_of_data);
 }
 
 }  // namespace terrace::data

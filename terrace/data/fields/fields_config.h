@@ -15,8 +15,12 @@
 namespace terrace::data {
 
 struct FieldsConfig {
-  std::string fields = {};                    // the prefix P of a prepared dataset, see fields_description.h
-  std::string statistics = {};                // the description with the means and deviations; "": that of the dataset
+  std::string fields = {};  // the prefix P of a prepared dataset, see fields_description.h
+  // The description with the means and deviations; "": that of the dataset with those of `kept_statistics`; "data":
+  // that of the dataset alone (kept_statistics.h).
+  std::string statistics = {};
+  // Not a key: the description of the checkpoint with whose weights the run began; "": none.
+  std::string kept_statistics = {};
   std::string climatology = {};               // the prefix of the dataset with the climatology; "": the dataset itself
   std::vector<double> leads = {6.0 * 3600};   // seconds from the last input to the field that is predicted
   int64_t inputs = 1;                         // times of which a sample has the fields
@@ -44,5 +48,9 @@ void hold_out_fields(FieldsConfig& config, const std::vector<std::string>& datas
 
 // Takes the copy of the statistics that a checkpoint keeps.
 void take_attached_statistics(FieldsConfig& config, const AttachedPaths& attached);
+// The same for a run that begins with the checkpoint's weights, unless data.statistics says otherwise: variables that
+// the checkpoint does not know have the means and deviations of the dataset. Returns a sentence about that for the log;
+// "" where nothing is taken.
+std::string keep_field_statistics(FieldsConfig& config, const AttachedPaths& attached);
 
 }  // namespace terrace::data

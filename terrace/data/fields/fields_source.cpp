@@ -14,17 +14,15 @@
 #include "terrace/base/problem_list.h"
 #include "terrace/base/spelling.h"
 #include "terrace/data/divided_samples.h"
+#include "terrace/data/fields/kept_moments.h"
 #include "terrace/data/fields/longitude_circle.h"
 #include "terrace/data/fields/normalised_fields.h"
+#include "terrace/data/kept_statistics.h"
 #include "terrace/data/staging/staged_reader.h"
 #include "terrace/data/tensor_writer.h"
 
 namespace terrace::data {
 namespace {
-
-std::string statistics_path(const FieldsConfig& config) {
-  return config.statistics.empty() ? description_path(config.fields).string() : config.statistics;
-}
 
 // Problems with the names that a configuration or a model has.
 void check_names(const std::vector<std::string>& names, const std::vector<FieldOfDataset>& known, const std::string& of,
@@ -123,7 +121,7 @@ std::vector<std::string> problems_with_fields(const FieldsConfig& config, const 
                                               bool evaluates) {
   try {
     const FieldsDescription description = read_fields_description(description_path(config.fields));
-    const FieldsDescription statistics = read_fields_description(statistics_path(config));
+    const FieldsDescription statistics = statistics_of(config);
     std::vector<std::string> problems = problems_with_descriptions(config, request, description, statistics);
     if (!problems.empty()) return problems;
     if (!description.splits.contains("train")) {
@@ -151,7 +149,7 @@ std::vector<std::pair<std::string, std::string>> facts_of_fields(const FieldsCon
     return std::pair{path.string(), checksum(MappedFile(path).bytes())};
   };
   std::vector<std::pair<std::string, std::string>> facts = {of_file(description_path(config.fields))};
-  if (!config.statistics.empty()) facts.push_back(of_file(config.statistics));
+  if (names_statistics_file(config.statistics)) facts.push_back(of_file(config.statistics));
   if (!config.climatology.empty()) facts.push_back(of_file(description_path(config.climatology)));
   return facts;
 }
@@ -164,7 +162,7 @@ FieldsSource::FieldsSource(const FieldsConfig& config, const FieldsRequest& requ
       lead_key_(stream_key(seed, "leads of fields")),
       turn_key_(stream_key(seed, "turns of fields")) {
   const FieldsDescription& all = description();
-  const FieldsDescription statistics = read_fields_description(statistics_path(config));
+  const FieldsDescription statistics = statistics_of(config);
   throw_problems(problems_with_descriptions(config, request, all, statistics), "problems with the fields");
   const auto channels = [](const std::vector<std::string>& names, const std::vector<FieldOfDataset>& known,
                            const std::vector<FieldOfDataset>& described) {
@@ -459,7 +457,8 @@ MicroBatch FieldsSource::batch(const std::vector<FieldPair>& pairs, std::vector<
 }
 
 std::vector<AttachedFile> FieldsSource::attached_files() const {
-  return {{.role = "statistics", .path = statistics_path(config_), .stored_as = "statistics.json"}};
+  const std::string kept = config_.kept_statistics.empty() ? "" : statistics_of(config_).text();
+  return {{.role = "statistics", .path = statistics_path(config_), .stored_as = "statistics.json", .text = kept}};
 }
 
 Json FieldsSource::identity() const {

@@ -8,6 +8,7 @@
 #include "terrace/base/problem_list.h"
 #include "terrace/data/fields/physical_units.h"
 #include "terrace/data/fields/scanned_fields.h"
+#include "terrace/data/kept_statistics.h"
 
 namespace terrace::data {
 namespace {
@@ -25,7 +26,7 @@ std::string problem_with_units(const FieldOfDataset& own, const FieldOfDataset& 
 
 void check_against_statistics(const FieldsSource& source) {
   const FieldsConfig& config = source.config();
-  if (config.statistics.empty()) return;
+  if (!names_statistics_file(config.statistics)) return;
   const FieldsDescription& own = source.description();
   const FieldsDescription trained = read_fields_description(config.statistics);
   std::vector<std::string> problems;

@@ -14,6 +14,7 @@
 #include "terrace/base/spelling.h"
 #include "terrace/base/texts_read.h"
 #include "terrace/data/graphs/graphs_source.h"
+#include "terrace/data/kept_statistics.h"
 
 namespace terrace::data {
 namespace {
@@ -181,7 +182,7 @@ class GraphsCheck {
   }
 
   void check_statistics() {
-    if (config_.statistics.empty()) {
+    if (!names_statistics_file(config_.statistics)) {
       if (!trains()) add("held-out data are evaluated with the statistics of a training; give data.statistics");
       return;
     }
@@ -280,7 +281,7 @@ std::vector<std::pair<std::string, std::string>> facts_of_graphs(const GraphsCon
   for (const std::string& prefix : config.held_out.empty() ? config.train : config.held_out) {
     add(graphs_description_path(prefix));
   }
-  if (!config.statistics.empty()) add(config.statistics);
+  if (names_statistics_file(config.statistics)) add(config.statistics);
   return facts;
 }
 

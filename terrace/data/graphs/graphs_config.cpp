@@ -11,6 +11,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/section_keys.h"
+#include "terrace/data/kept_statistics.h"
 #include "terrace/data/staging/stage_keys.h"
 
 namespace terrace::data {
@@ -76,7 +77,8 @@ std::vector<config::Key> graphs_keys() {
                 "structures.");
   data.optional("statistics", &D::statistics, config::Text{.may_be_empty = true}, OnResume::names_fixed,
                 "File with the offsets and scales of labels, as checkpoints keep it (`statistics.json`). Empty: those "
-                "of the training parts of `train`.");
+                "of the checkpoint in `train.initial_weights`, or without it those of the training parts of `train`. "
+                "`data`: always those of the training parts.");
   data.feature("held_out_split", &D::held_out_split, config::Word{{"validation", "test"}}, OnResume::may_change,
                "Part of the structures on which the model is evaluated.");
   const config::Real average{.least = 0, .most = static_cast<double>(most_of_structure)};
@@ -124,6 +126,16 @@ void hold_out_graphs(GraphsConfig& config, const std::vector<std::string>& datas
 void take_attached_graph_statistics(GraphsConfig& config, const AttachedPaths& attached) {
   const auto found = attached.find("statistics");
   if (found != attached.end()) config.statistics = found->second;
+}
+
+std::string keep_graph_statistics(GraphsConfig& config, const AttachedPaths& attached) {
+  const auto found = attached.find("statistics");
+  if (found == attached.end() || !config.statistics.empty()) return "";
+  config.kept_statistics = found->second;
+  return fmt::format(
+      "offsets and scales of labels are those of {}, and of the training data only for labels, datasets and elements "
+      "that it does not know; data.statistics = \"{}\" takes all of them from the training data",
+      found->second, statistics_of_data);
 }
 
 }  // namespace terrace::data

@@ -12,6 +12,7 @@
 #include "terrace/base/random.h"
 #include "terrace/base/texts_read.h"
 #include "terrace/config/section_keys.h"
+#include "terrace/data/kept_statistics.h"
 
 namespace terrace::data {
 std::span<const int64_t> held_out_part(const GraphsConfig& config, const GraphsDataset& dataset) {
@@ -34,10 +35,11 @@ GraphsSource::GraphsSource(const GraphsConfig& config, const GraphsRequest& requ
     open_dataset(prefix, trains ? std::ssize(datasets_) : branch_of(config, prefix));
   }
   check_sizes(budget);
-  if (config.statistics.empty()) {
-    statistics_ = statistics_of_datasets();
-  } else {
+  if (names_statistics_file(config.statistics)) {
     statistics_ = read_graphs_statistics(config.statistics);
+  } else {
+    statistics_ = statistics_of_datasets();
+    if (!config.kept_statistics.empty()) keep_statistics(read_graphs_statistics(config.kept_statistics));
   }
   for (Dataset& dataset : datasets_) {
     const std::string& named =
@@ -83,6 +85,12 @@ void GraphsSource::check_sizes(const Sizes& budget) const {
       return "yes";
     });
   }
+}
+
+void GraphsSource::keep_statistics(const GraphsStatistics& kept) {
+  std::vector<const GraphsDataset*> files;
+  for (const Dataset& dataset : datasets_) files.push_back(dataset.file.get());
+  statistics_ = with_kept_statistics(std::move(statistics_), kept, files, request_);
 }
 
 GraphsStatistics GraphsSource::statistics_of_datasets() const {
@@ -303,8 +311,7 @@ MicroBatch GraphsSource::batch(std::span<const Place> places, std::vector<int64_
 }
 
 std::vector<AttachedFile> GraphsSource::attached_files() const {
-  return {
-      {.role = "statistics", .path = config_.statistics, .stored_as = "statistics.json", .text = statistics_.text()}};
+  return {{.role = "statistics", .path = "", .stored_as = "statistics.json", .text = statistics_.text()}};
 }
 
 Json GraphsSource::identity() const {

@@ -92,6 +92,7 @@ class GraphsSource : public Source {
   void open_dataset(const std::string& prefix, int64_t branch);
   void check_sizes(const Sizes& budget) const;
   GraphsStatistics statistics_of_datasets() const;
+  void keep_statistics(const GraphsStatistics& kept);
 
   GraphsConfig config_;
   GraphsRequest request_;

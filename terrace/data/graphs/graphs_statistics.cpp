@@ -108,6 +108,24 @@ LabelStatistics statistics_of_label(const std::vector<const GraphsDataset*>& dat
   return statistics;
 }
 
+// Adds numbers for the elements that `known` lacks.
+void add_new_elements(const GraphsDataset& dataset, int64_t property, const GraphLabel& label, ElementNumbers& known) {
+  ElementFit fit(label.width);
+  bool is_new = false;
+  for_training_structures(dataset, property, label, [&](auto species, auto values, double weight) {
+    std::vector<uint8_t> others;
+    std::ranges::copy_if(species, std::back_inserter(others), [&](uint8_t one) { return !known.contains(one); });
+    if (others.empty()) return;
+    is_new = true;
+    const std::vector<double> of_known = sum_of_elements(known, species, label.width);
+    std::vector<double> left(values.begin(), values.end());
+    for (size_t column = 0; column < left.size(); ++column) left[column] -= of_known[column];
+    fit.add(others, left, weight);
+  });
+  if (!is_new) return;
+  for (auto& [element, numbers] : fit.solve()) known[element] = numbers;
+}
+
 bool has_width(const std::optional<OffsetOfDataset>& offset, int64_t width) {
   if (!offset) return true;
   if (!offset->mean.empty() && std::ssize(offset->mean) != width) return false;
@@ -174,6 +192,15 @@ std::vector<uint8_t> GraphsStatistics::unknown_elements(std::span<const uint8_t>
   return {unknown.begin(), unknown.end()};
 }
 
+bool GraphsStatistics::has(const GraphLabel& label) const {
+  const auto found = labels.find(label.name);
+  if (found == labels.end()) return false;
+  const LabelStatistics& own = found->second;
+  return own.property == label.property && own.offset == label.offset && own.per_atom == label.per_atom &&
+         own.scaled_as == label.scaled_as &&
+         std::ranges::all_of(own.offsets, [&](const auto& offset) { return has_width(offset, label.width); });
+}
+
 std::vector<std::string> GraphsStatistics::problems_with(const GraphsRequest& request, const std::string& path) const {
   std::vector<std::string> problems;
   for (const GraphLabel& label : request.labels) {
@@ -231,6 +258,34 @@ GraphsStatistics compute_graphs_statistics(const std::vector<const GraphsDataset
     if (!label.scaled_as.empty()) label.scale = own.at(label.scaled_as);
   }
   return statistics;
+}
+
+GraphsStatistics with_kept_statistics(GraphsStatistics own, const GraphsStatistics& kept,
+                                      const std::vector<const GraphsDataset*>& datasets, const GraphsRequest& request) {
+  own.degree_means = kept.degree_means;
+  std::set<ElementNumbers::key_type> elements(own.elements.begin(), own.elements.end());
+  elements.insert(kept.elements.begin(), kept.elements.end());
+  own.elements.assign(elements.begin(), elements.end());
+  for (const GraphLabel& label : request.labels) {
+    if (!kept.has(label)) continue;
+    const LabelStatistics& before = kept.labels.find(label.name)->second;
+    LabelStatistics& now = own.labels[label.name];
+    now.scale = before.scale;
+    for (size_t number = 0; number < datasets.size(); ++number) {
+      const std::optional<size_t> known = kept.find_dataset(own.datasets[number]);
+      if (!known || !before.offsets.at(*known)) continue;
+      now.offsets[number] = before.offsets[*known];
+      const int64_t property = datasets[number]->description().find(label.property, label.level);
+      if (property < 0 || label.level != GraphLevel::structure || label.offset != LabelOffset::elements) continue;
+      add_new_elements(*datasets[number], property, label, now.offsets[number]->of_elements);
+    }
+  }
+  // A label that is new, and has the scale of one that is kept.
+  for (auto& [name, label] : own.labels) {
+    const auto of = label.scaled_as.empty() ? own.labels.end() : own.labels.find(label.scaled_as);
+    if (of != own.labels.end()) label.scale = of->second.scale;
+  }
+  return own;
 }
 
 }  // namespace terrace::data

@@ -57,6 +57,8 @@ struct GraphsStatistics {
   std::optional<size_t> find_dataset(const std::string& prefix) const;
   // Those of the structure that did not occur in training, once each.
   std::vector<uint8_t> unknown_elements(std::span<const uint8_t> species) const;
+  // Whether these have the label's offset and scale.
+  bool has(const GraphLabel& label) const;
   // A sentence for each label of the request that these are not statistics of.
   std::vector<std::string> problems_with(const GraphsRequest& request, const std::string& path) const;
   // As JSON.
@@ -70,6 +72,13 @@ struct GraphsStatistics {
 // property with their width or none.
 GraphsStatistics compute_graphs_statistics(const std::vector<const GraphsDataset*>& datasets,
                                            const std::vector<const EdgeCounts*>& counts, const GraphsRequest& request);
+
+// Statistics `own` of the training parts with all that `kept`, those of another training, knows: the offsets of its
+// elements and the scales of its labels, each where it has() the label, and the means of degrees. The offset of a
+// dataset that `kept` does not have is the own one, and of an element that it does not have the one that is fitted to
+// what the kept offsets leave.
+GraphsStatistics with_kept_statistics(GraphsStatistics own, const GraphsStatistics& kept,
+                                      const std::vector<const GraphsDataset*>& datasets, const GraphsRequest& request);
 
 // text(), of which parse_graphs_statistics() makes the same to the bit. "" where JSON has no such numbers, as infinite
 // scales of labels that are too large.

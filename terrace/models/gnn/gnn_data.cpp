@@ -135,6 +135,10 @@ void GnnData::take_attached(config::Config& config, const AttachedPaths& attache
   data::take_attached_graph_statistics(data_of(config), attached);
 }
 
+std::string GnnData::keep_statistics(config::Config& config, const AttachedPaths& attached) const {
+  return data::keep_graph_statistics(data_of(config), attached);
+}
+
 const data::Preparation* GnnData::preparation() const {
   static const data::GraphsPreparation preparation;
   return &preparation;

@@ -64,6 +64,10 @@ void VitData::take_attached(config::Config& config, const AttachedPaths& attache
   data::take_attached_statistics(data_of(config), attached);
 }
 
+std::string VitData::keep_statistics(config::Config& config, const AttachedPaths& attached) const {
+  return data::keep_field_statistics(data_of(config), attached);
+}
+
 const data::Preparation* VitData::preparation() const {
   static const data::FieldsPreparation preparation;
   return &preparation;

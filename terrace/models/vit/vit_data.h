@@ -21,6 +21,7 @@ class VitData : public data::DataOfFamily {
   void hold_out(config::Config& config, const std::vector<std::string>& datasets,
                 const AttachedPaths& attached) const override;
   void take_attached(config::Config& config, const AttachedPaths& attached) const override;
+  std::string keep_statistics(config::Config& config, const AttachedPaths& attached) const override;
   const data::Preparation* preparation() const override;
   data::MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const override;
 };
