@@ -129,6 +129,27 @@ TEST(GraphsDataset, PartsHaveTheirSharesAndKeepGroupsTogether) {
   EXPECT_EQ((std::set<int>{by_source[0], by_source[60], by_source[90]}), (std::set<int>{0, 1, 2}));
 }
 
+TEST(GraphsDataset, LoadsOnOneMeshAreDifferentStructuresUnlessTheirGeometryIsToStayTogether) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int load = 0; load < 100; ++load) {
+    text += fmt::format("2\nProperties=species:S:1:pos:R:3:load:R:1\nX 0 0 0 {}\nX 0 0 1 1\n", load / 2);
+  }
+  const std::string file = folder.write("loads.xyz", text);
+  const GraphFlags thirds = {{"split", {"0.6", "0.2", "0.2"}}};
+  prepare_graphs({file}, folder / "p", thirds);
+  const GraphsDataset dataset(folder / "p");
+  EXPECT_EQ(dataset.part("train").size(), 60u);
+  EXPECT_EQ(dataset.part("test").size(), 20u);
+  // Two with equal loads are one structure twice.
+  for (const int64_t k : dataset.part("test")) {
+    EXPECT_TRUE(std::ranges::binary_search(dataset.part("test"), k % 2 == 0 ? k + 1 : k - 1)) << k;
+  }
+  GraphFlags by_geometry = thirds;
+  by_geometry["split-by"] = {"geometry"};
+  EXPECT_THAT(refused_graphs(folder, {file}, by_geometry), HasSubstr("none of 100 structures in 1 group"));
+}
+
 TEST(GraphsDataset, StatisticsAreThoseOfTheTrainingPart) {
   const TemporaryFolder folder;
   prepare_graphs({folder.write("a.xyz", many_frames(20))}, folder / "p", {{"split", {"0.5", "0.25", "0.25"}}});

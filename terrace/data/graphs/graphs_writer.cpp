@@ -18,7 +18,7 @@
 namespace terrace::data {
 namespace {
 
-constexpr std::array<const char*, 3> words_of_split_rules = {"structure", "composition", "source"};
+constexpr std::array<const char*, 4> words_of_split_rules = {"structure", "composition", "source", "geometry"};
 
 template <typename Number>
 uint64_t hash_of(std::span<const Number> numbers, uint64_t seed) {
@@ -56,12 +56,23 @@ uint64_t GraphsWriter::group_of(const Structure& structure, int32_t source) cons
       return hash_of(std::span<const int64_t>(counts), 0);
     }
     case SplitBy::structure:
+    case SplitBy::geometry:
       break;
   }
   uint64_t hash = hash_of(std::span<const uint8_t>(structure.species), 0);
   hash = hash_of(std::span<const double>(structure.positions), hash);
   for (const Vector3& vector : structure.cell.vectors) hash = hash_of(std::span<const double>(vector), hash);
-  return hash_of(std::span<const int32_t>(structure.edges.senders), hash);
+  hash = hash_of(std::span<const int32_t>(structure.edges.receivers), hash);
+  hash = hash_of(std::span<const int32_t>(structure.edges.senders), hash);
+  if (split_.by == SplitBy::geometry) return hash;
+  // The loads on one mesh are different structures, though no name says which of its properties are inputs.
+  for (const Properties* properties : {&structure.of_structure, &structure.of_atoms, &structure.of_edges}) {
+    for (const auto& [name, property] : *properties) {
+      hash = hash_of(std::span<const char>(name), hash);
+      hash = hash_of(std::span<const double>(property.values), hash);
+    }
+  }
+  return hash;
 }
 
 std::string GraphsWriter::add(const Structure& structure, int32_t source, int64_t number) {

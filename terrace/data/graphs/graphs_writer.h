@@ -17,12 +17,12 @@
 
 namespace terrace::data {
 
-enum class SplitBy { structure, composition, source };
+enum class SplitBy { structure, composition, source, geometry };
 
 struct GraphSplit {
   std::array<double, 3> shares = {1, 0, 0};
   uint64_t seed = 1;
-  SplitBy by = SplitBy::structure;  // equal structures (elements, positions and cell) stay together
+  SplitBy by = SplitBy::structure;  // equal structures stay together, by geometry also those with other properties
 };
 
 // Memory is about 50 bytes a structure; the numbers are on disk.

@@ -70,9 +70,11 @@ SplitBy split_by_of(const std::string& word) {
   if (word == "composition") return SplitBy::composition;
   if (word == "source") return SplitBy::source;
   if (word == "structure") return SplitBy::structure;
+  if (word == "geometry") return SplitBy::geometry;
   throw UserError::of(
       "--split-by {}; give composition (structures of one formula stay together), source (those of one "
-      "file) or structure",
+      "file), geometry (those of equal elements, positions, cell and edges) or structure (those with equal properties "
+      "too)",
       word);
 }
 
@@ -332,20 +334,22 @@ class GraphsRun {
 }  // namespace
 
 std::vector<PrepareFlag> GraphsPreparation::flags() const {
-  return {{.name = "labels",
-           .about = "Properties that every structure has to have, such as energy,forces (default: none)",
-           .is_list = true},
-          {.name = "split",
-           .about = "Shares of training, validation and test, such as 0.8,0.1,0.1 (default: all for training)",
-           .is_list = true},
-          {.name = "seed", .about = "Draws the parts of --split (default: 1)"},
-          {.name = "split-by",
-           .about = "What stays in one part: structures of one composition, of one source (file), or only equal ones "
-                    "(structure; default: structure)"},
-          {.name = "units", .about = "PROPERTY=UNITS to note, such as energy=eV (default: none)", .is_list = true},
-          {.name = "least-distance",
-           .about = "Refuse structures with atoms nearer than so many angstrom; 0: do not look (default: 0.5)"},
-          {.name = "resume", .about = "Continue a preparation that was killed, where there is one", .is_switch = true}};
+  return {
+      {.name = "labels",
+       .about = "Properties that every structure has to have, such as energy,forces (default: none)",
+       .is_list = true},
+      {.name = "split",
+       .about = "Shares of training, validation and test, such as 0.8,0.1,0.1 (default: all for training)",
+       .is_list = true},
+      {.name = "seed", .about = "Draws the parts of --split (default: 1)"},
+      {.name = "split-by",
+       .about = "What stays in one part: structures of one composition, of one source (file), of one geometry "
+                "(elements, positions, cell, edges), or only those that are equal in all properties too (structure; "
+                "default: structure)"},
+      {.name = "units", .about = "PROPERTY=UNITS to note, such as energy=eV (default: none)", .is_list = true},
+      {.name = "least-distance",
+       .about = "Refuse structures with atoms nearer than so many angstrom; 0: do not look (default: 0.5)"},
+      {.name = "resume", .about = "Continue a preparation that was killed, where there is one", .is_switch = true}};
 }
 
 PrepareResult GraphsPreparation::prepare(const PrepareRequest& request) const {
