@@ -24,8 +24,16 @@ constexpr std::string_view parameter_prefix = "p:";
 
 struct RankedTrial {
   double objective;
-  std::vector<std::string> settings;
+  BestTrial trial;
 };
+
+// What a search calls the trial of a row: successive halving has a row for each budget of a trial.
+std::string number_of_trial(const search::ResultsTable& table, size_t row) {
+  for (const char* name : {"m:trial", "job_id"}) {
+    if (std::ranges::find(table.columns(), name) != table.columns().end()) return table.cell(row, table.column(name));
+  }
+  return std::to_string(row);
+}
 
 // The columns of parameters, by their keys.
 std::vector<std::pair<std::string, size_t>> parameters_of(const search::ResultsTable& table, const std::string& path) {
@@ -78,7 +86,7 @@ void check(const MembersRequest& request) {
 
 }  // namespace
 
-std::vector<std::vector<std::string>> best_settings(const std::filesystem::path& path, int64_t best) {
+std::vector<BestTrial> best_trials(const std::filesystem::path& path, int64_t best) {
   const std::filesystem::path file = std::filesystem::is_directory(path) ? path / "results.csv" : path;
   const search::ResultsTable table(file, read_text(file));
   const auto parameters = parameters_of(table, file.string());
@@ -94,19 +102,19 @@ std::vector<std::vector<std::string>> best_settings(const std::filesystem::path&
   for (size_t row = 0; row < table.size(); ++row) {
     const std::optional<double> value = search::parse_number(table.cell(row, objective));
     if (!value) continue;  // a failure
-    RankedTrial trial{.objective = *value, .settings = {}};
+    RankedTrial ranked{.objective = *value, .trial = {.number = number_of_trial(table, row)}};
     for (const auto& [key, column] : parameters) {
       // A parameter that does not exist in this trial is empty.
-      if (!table.cell(row, column).empty()) trial.settings.push_back(key + "=" + table.cell(row, column));
+      if (!table.cell(row, column).empty()) ranked.trial.settings.push_back(key + "=" + table.cell(row, column));
     }
-    trials.push_back(std::move(trial));
+    trials.push_back(std::move(ranked));
   }
   std::ranges::stable_sort(trials, std::ranges::greater{}, &RankedTrial::objective);
   // With successive halving a trial has a row for each of its budgets.
-  std::vector<std::vector<std::string>> different;
+  std::vector<BestTrial> different;
   std::set<std::vector<std::string>> seen;
-  for (RankedTrial& trial : trials) {
-    if (seen.insert(trial.settings).second) different.push_back(std::move(trial.settings));
+  for (RankedTrial& ranked : trials) {
+    if (seen.insert(ranked.trial.settings).second) different.push_back(std::move(ranked.trial));
   }
   if (std::ssize(different) < best) {
     throw UserError::of("{} has {} that did not fail, and {} are asked for; give --best {}", file.string(),
@@ -135,8 +143,9 @@ std::vector<Member> members_of(const MembersRequest& request) {
     for (const std::string& file : request.configs) add_seeds(file, {}, file);
   } else {
     int64_t place = 0;
-    for (const std::vector<std::string>& settings : best_settings(request.results, request.best)) {
-      add_seeds(request.configs.front(), settings, fmt::format("trial {} of {}", ++place, request.results));
+    for (const BestTrial& trial : best_trials(request.results, request.best)) {
+      add_seeds(request.configs.front(), trial.settings,
+                fmt::format("trial {} of {} (place {} of {})", trial.number, request.results, ++place, request.best));
     }
   }
   if (members.size() < 2) {

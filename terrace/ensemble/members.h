@@ -32,8 +32,13 @@ struct Member {
 // search's results, trials that are fewer than asked for, parameters that are no keys, what a configuration's file has.
 std::vector<Member> members_of(const MembersRequest& request);
 
-// The values of the parameters of the best finished trials, different from each other, as settings. `path` is a
-// results.csv or its folder. Throws UserError as members_of does.
-std::vector<std::vector<std::string>> best_settings(const std::filesystem::path& path, int64_t best);
+struct BestTrial {
+  std::string number = {};                 // as the search numbers its trials; of other tables that of the row, from 0
+  std::vector<std::string> settings = {};  // the values of its parameters
+};
+
+// The best finished trials with settings different from each other, the best one first. `path` is a results.csv or its
+// folder. Throws UserError as members_of does.
+std::vector<BestTrial> best_trials(const std::filesystem::path& path, int64_t best);
 
 }  // namespace terrace::ensemble

@@ -80,7 +80,25 @@ TEST_F(Members, AreTheBestDifferentTrialsOfASearch) {
   EXPECT_EQ(members[0].config.optimizer.learning_rate, 2e-3);
   EXPECT_EQ(members[1].config.optimizer.learning_rate, 5e-3);
   EXPECT_EQ(members[1].config.train.seed, 2u);
-  EXPECT_EQ(best_settings(folder_.path(), 3).back().front(), "optimizer.learning_rate=1e-3") << "of the folder";
+  EXPECT_EQ(best_trials(folder_.path(), 3).back().settings.front(), "optimizer.learning_rate=1e-3") << "of the folder";
+}
+
+TEST_F(Members, HaveTheNumbersThatTheSearchGaveTheirTrials) {
+  using ::testing::StartsWith;
+  const auto origins = [&](const std::string& file) {
+    const std::vector<Member> members =
+        members_of({.configs = {config_}, .results = file, .best = 2, .folder = folder_.path()});
+    return std::vector{members.at(0).origin, members.at(1).origin};
+  };
+  const std::string columns = "p:optimizer.learning_rate,p:train.seed,objective,job_id";
+  std::vector<std::string> names =
+      origins(results("1e-3,1,-3.0,0\n2e-3,1,-2.0,1\n4e-3,1,F_oom,2\n5e-3,2,-1.5,7\n", columns + "\n"));
+  EXPECT_THAT(names[0], StartsWith("trial 7 of "));
+  EXPECT_THAT(names[1], StartsWith("trial 1 of "));
+  // Rows of successive halving are parts of trials.
+  names = origins(results("1e-3,1,-3.0,4,4\n2e-3,1,-2.0,5,5\n1e-3,1,-1.0,6,4\n", columns + ",m:trial\n"));
+  EXPECT_THAT(names[0], StartsWith("trial 4 of "));
+  EXPECT_THAT(names[1], StartsWith("trial 5 of "));
 }
 
 TEST_F(Members, AreRefusedWithTheWayOut) {
