@@ -240,7 +240,8 @@ void add_prepare(CLI::App& data, const Preparations& preparations) {
     add_flags_of_kinds(*command, preparations);
   }
   command->callback([=] {
-    stop_on_signals();  // after the first signal the program removes its temporary files
+    // After the first signal the program removes its temporary files; the work on one large piece may take longer.
+    stop_on_signals(std::chrono::seconds(10));
     const auto of_family = std::ranges::find(preparations, flags->kind, &data::Preparation::kind);
     if (of_family == preparations.end()) {
       check_flags_of_kind(*command, flags->kind, flags_of_text);

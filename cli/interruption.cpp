@@ -1,18 +1,16 @@
-// Sets a flag at the first signal.
+// Sets the flag of base/stop_request.h at the first signal.
 #include "cli/interruption.h"
 
 #include <csignal>
 
+#include "terrace/base/start_watch.h"
+#include "terrace/base/stop_request.h"
+
 namespace terrace::cli {
-namespace {
 
-std::atomic<bool> was_interrupted = false;  // a signal handler can reach only globals
-
-}  // namespace
-
-void stop_on_signals() {
+void stop_on_signals(std::chrono::milliseconds grace) {
   struct sigaction action {};
-  action.sa_handler = [](int) { was_interrupted = true; };
+  action.sa_handler = [](int) { request_stop(); };
   action.sa_flags = SA_RESETHAND;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
@@ -20,8 +18,9 @@ void stop_on_signals() {
   struct sigaction before {};
   ::sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
+  begin_start(grace);
 }
 
-const std::atomic<bool>& interrupted() { return was_interrupted; }
+const std::atomic<bool>& interrupted() { return stop_flag(); }
 
 }  // namespace terrace::cli

@@ -9,12 +9,14 @@
 
 #include "cli/best_layouts.h"
 #include "cli/commands.h"
+#include "cli/interruption.h"
 #include "cli/item_count.h"
 #include "cli/plan_command.h"
 #include "cli/planned_target.h"
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/base/start_watch.h"
 #include "terrace/config/family.h"
 #include "terrace/plan/plan_page.h"
 #include "terrace/plan/plan_report.h"
@@ -94,6 +96,8 @@ void add_plan_command(CLI::App& app) {
       "The exit code is 0 if the run fits the machine and 3 if it does not, as if no layout or no number of devices "
       "does.");
   command->callback([arguments] {
+    stop_on_signals();
+    const Activity activity("planning");
     const std::optional<plan::NoiseScale> noise_scale = noise_scale_of(arguments->noise_scale);
     if (arguments->best.count > 0) {
       return print_best_layouts(arguments->target, arguments->best, noise_scale, arguments->json);

@@ -20,6 +20,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
+#include "terrace/base/start_watch.h"
 #include "terrace/config/domain.h"
 #include "terrace/search/search_report.h"
 
@@ -78,7 +79,11 @@ void run_search(const Arguments& arguments) {
                              .joins = arguments.join,
                              .predicting = [&](uint64_t done, uint64_t all) { display.show_predictions(done, all); },
                              .progress = [&](const search::SearchState& state) { display.update(state); },
-                             .stops = [] { return interrupted().load(); }});
+                             .stops =
+                                 [] {
+                                   end_start();  // the search looks for a stop itself from here on
+                                   return interrupted().load();
+                                 }});
   display.clear();
   if (result.skipped > 0) {
     log_warning("{} of {} {} not in the space and left out", counted(result.skipped, "row"), arguments.from,

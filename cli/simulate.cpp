@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/interruption.h"
 #include "cli/planned_target.h"
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
 #include "terrace/base/plural.h"
+#include "terrace/base/start_watch.h"
 #include "terrace/base/units.h"
 #include "terrace/plan/step_record.h"
 
@@ -75,6 +77,8 @@ void add_simulate_command(CLI::App& app) {
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer("The exit code is 0 if the run fits the machine and 3 if it does not.");
   command->callback([arguments] {
+    stop_on_signals();
+    const Activity activity("simulating");
     const plan::Target target = arguments->target.load_target();
     const plan::PlannedRun run = plan::planned_run(arguments->target.load_config(), target);
     const plan::SimulatedStep step(run, target);

@@ -15,6 +15,7 @@
 #include "terrace/base/launch_command.h"
 #include "terrace/base/plural.h"
 #include "terrace/base/progress.h"
+#include "terrace/base/start_watch.h"
 #include "terrace/base/units.h"
 #include "terrace/ensemble/ensemble_run.h"
 #include "terrace/ensemble/members.h"
@@ -88,7 +89,10 @@ void run_ensemble(EnsembleArguments& arguments) {
     if (progress == nullptr) progress = std::make_unique<Progress>("ensemble", static_cast<uint64_t>(steps), done);
     progress->update(done, shown(members, now));
   };
-  options.stops = [] { return interrupted().load(); };
+  options.stops = [] {
+    end_start();  // the members are stopped in order from here on
+    return interrupted().load();
+  };
   const ensemble::EnsembleResult result = ensemble::train_ensemble(members, options);
   if (progress != nullptr) progress->clear();
   if (arguments.json) {

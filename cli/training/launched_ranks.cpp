@@ -10,6 +10,7 @@
 #include "cli/training/node_check.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/base/start_watch.h"
 #include "terrace/base/texts_read.h"
 #include "terrace/config/load_for_check.h"
 #include "terrace/models/families.h"
@@ -69,6 +70,7 @@ LaunchedRanks connect_with(const Load& load, int64_t threads) {
   }
   std::optional<UserError> refusal;
   try {
+    const Activity activity("connecting the processes of the launch");
     ranks.world = comm::make_mpi_world(ranks.library, train::world_options(ranks.config));
     if (!ranks.is_reporting_rank()) log_only_warnings();
     train::agree(*ranks.world, problem);

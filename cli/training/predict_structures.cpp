@@ -25,6 +25,7 @@
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
 #include "terrace/base/progress.h"
+#include "terrace/base/start_watch.h"
 #include "terrace/data/graphs/formats/extended_xyz_writer.h"
 #include "terrace/data/graphs/formula.h"
 #include "terrace/data/graphs/graphs_dataset.h"
@@ -114,6 +115,7 @@ class Prediction {
       std::vector<data::Structure> structures = stream.next(structures_at_once);
       if (structures.empty()) break;
       if (interrupted()) throw UserError("stopped on request, without a result", ExitCode::stopped);
+      if (done > 0) end_start();
       Predicted predicted;
       for (const auto& model : models_) predicted.members.push_back(model->predict(structures, branch_));
       for (const std::string& element : models_.front()->unknown_elements(structures)) unknown_.insert(element);
@@ -324,6 +326,7 @@ void serve(const StructuresToPredict& arguments, const Prediction& prediction) {
   std::vector<data::Structure> structures = stream.next(1);
   if (structures.empty()) throw UserError::of("{} has no structure; --serve takes its elements", arguments.data);
   const std::filesystem::path socket = predict::driver_socket(arguments.serve);
+  end_start();
   log_info("gives energies and forces of {} to the program that listens at {}",
            counted(structures.front().atoms(), "atom"), socket.string());
   const int64_t answered = predict::drive(prediction.models(), std::move(structures.front()),

@@ -17,6 +17,7 @@ double Progress::seconds_since(Clock::time_point when) const {
 Progress::Progress(std::string title, uint64_t total, uint64_t start, double line_seconds,
                    std::function<Clock::time_point()> now)
     : title_(std::move(title)),
+      activity_(title_),
       total_(total),
       start_(start),
       line_seconds_(line_seconds),
@@ -36,6 +37,7 @@ double Progress::seconds_left(uint64_t done) const {
 void Progress::update(uint64_t done, const std::string& detail) {
   if (seconds_since(began_) < 2 || seconds_since(shown_) < (terminal_ ? 0.1 : line_seconds_)) return;
   shown_ = now_();
+  activity_.is_said();
   const double left = seconds_left(done);
   const double share = total_ == 0 ? 0 : static_cast<double>(std::min(done, total_)) / static_cast<double>(total_);
   const std::string left_text = left <= 0 ? "" : fmt::format(", {} left", format_seconds(left));

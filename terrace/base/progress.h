@@ -6,6 +6,8 @@
 #include <functional>
 #include <string>
 
+#include "terrace/base/start_watch.h"
+
 namespace terrace {
 
 // Shows the progress on standard error. Not thread-safe: call it from one thread. Nothing is shown in the first two
@@ -33,6 +35,7 @@ class Progress {
   double seconds_since(Clock::time_point when) const;
 
   std::string title_;
+  Activity activity_;
   uint64_t total_, start_;
   double line_seconds_;
   std::function<Clock::time_point()> now_;

@@ -11,6 +11,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/progress.h"
+#include "terrace/base/start_watch.h"
 #include "terrace/data/fields/normalised_fields.h"
 #include "terrace/data/fields/statistics_check.h"
 #include "terrace/mesh/group.h"
@@ -69,6 +70,7 @@ class ForecastRank {
     Progress progress("forecast", static_cast<uint64_t>(starts));
     for (int64_t first = 0; first < starts; first += in_round) {
       if (trainer_.any_rank(stop_requested(), "stop of the forecasts")) return false;
+      if (first > 0) end_start();
       if (world_.rank() == 0)
         progress.update(static_cast<uint64_t>(first), fmt::format("start {}/{}", first + 1, starts));
       run_round(first);

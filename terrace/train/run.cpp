@@ -15,6 +15,7 @@
 #include "terrace/base/file_lock.h"
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
+#include "terrace/base/start_watch.h"
 #include "terrace/base/texts_read.h"
 #include "terrace/base/units.h"
 #include "terrace/checkpoint/folder.h"
@@ -48,6 +49,7 @@ namespace fs = std::filesystem;
 // Restores the whole state from `resumed`, or only the weights from train.initial_weights, if either is given.
 void restore_state(Trainer& trainer, const checkpoint::Reader* resumed) {
   const std::string& initial_weights = trainer.config().train.initial_weights;
+  const Activity activity("reading the checkpoint that the run begins with");
   if (resumed != nullptr) {
     trainer.resume(*resumed);
     if (trainer.rank() == 0) log_info("continues from {}", resumed->path().string());
@@ -139,6 +141,7 @@ RunResult run_rank(const Start& start, const at::Device& device, comm::World& wo
 struct StartChecks {
   StartChecks(const config::Config& config, const RunOptions& options, int64_t ranks, int64_t ranks_here,
               const at::Device& device) {
+    const Activity activity("checking the files and the memory that the run needs");
     const std::string& folder = config.checkpoint.folder;
     check_kept_folder(options.config_file, folder);
     schedule::check_ranks(config, ranks, ranks_here);
@@ -173,11 +176,16 @@ struct StartChecks {
       trainer.reason = reason;
       observe::write_run_process(run_folder, trainer);
     };
+    const AtForcedEnd forced([&](const std::string& reason) { ended(observe::ProcessState::stopped, reason); });
     try {
       RunResult result = train();
       trainer.step = result.step;
       ended(result.finished ? observe::ProcessState::finished : observe::ProcessState::stopped, result.stop_reason);
       return result;
+    } catch (const UserError& error) {
+      const bool is_stop = error.code == ExitCode::stopped;
+      ended(is_stop ? observe::ProcessState::stopped : observe::ProcessState::failed, error.what());
+      throw;
     } catch (const std::exception& error) {
       ended(observe::ProcessState::failed, error.what());
       throw;
@@ -195,6 +203,7 @@ RunResult run_threads(const RunInputs& inputs, const StartChecks& checks, const 
   const config::Config& config = inputs.config;
   const int64_t ranks = inputs.options.ranks;
   profile::RankThreads threads;
+  const Activity activity("measuring the speed of this machine and building the model");
   const Peak peak = choose_peak(inputs, threads_of_rank(inputs, ranks), device);
   const Start start{.inputs = inputs,
                     .need = checks.need,
@@ -258,6 +267,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
     const checkpoint::Reader* resumed = first ? checks->resumed.get() : own.get();
     const config::Config with_statistics = with_initial_statistics(config, resumed, /*says=*/first);
     const RunInputs inputs{.config = with_statistics, .options = options, .resumed = resumed};
+    const Activity activity("measuring the speed of this machine and building the model");
     const int64_t threads = threads_of_rank(inputs, world.size(), &world);
     const Peak peak = choose_peak(inputs, threads, device, *all);
     const Start start{.inputs = inputs,

@@ -1,17 +1,16 @@
-// Keeps the request in a global flag, since a signal handler can reach nothing else.
+// Sets the flag of base/stop_request.h at a signal.
 #include "terrace/train/stop_request.h"
 
-#include <atomic>
 #include <csignal>
+
+#include "terrace/base/start_watch.h"
+#include "terrace/base/stop_request.h"
 
 namespace terrace::train {
 namespace {
 
-std::atomic<bool> requested = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
-
 void on_stop_signal(int) {
-  requested = true;
+  terrace::request_stop();
   std::signal(SIGINT, SIG_DFL);
 }
 
@@ -22,10 +21,11 @@ void stop_on_signals() {
   // nohup ignores it, so that the run goes on without its terminal.
   if (std::signal(SIGHUP, on_stop_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  begin_start();
 }
 
-void request_stop() { requested = true; }
-bool stop_requested() { return requested; }
-void clear_stop_request() { requested = false; }
+void request_stop() { terrace::request_stop(); }
+bool stop_requested() { return terrace::stop_requested(); }
+void clear_stop_request() { terrace::clear_stop_request(); }
 
 }  // namespace terrace::train

@@ -14,6 +14,7 @@
 #include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/base/start_watch.h"
 #include "terrace/base/units.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/family.h"
@@ -149,6 +150,7 @@ std::vector<models::Batch> Trainer::batches_on_host(int64_t step, std::stop_toke
 std::vector<models::Batch> Trainer::micro_batches(int64_t step) {
   const profile::PhaseRecord record("data");
   std::vector<models::Batch> batches = batches_ahead_.take(step);
+  end_start();  // from here on must_stop() is asked between steps
   for (models::Batch& batch : batches) batch = models::to_device(std::move(batch), device_);
   return batches;
 }
@@ -333,6 +335,7 @@ std::optional<observe::TermSums> Trainer::held_out_sums(const data::HeldOut& hel
   for (const int64_t number = rounds(held_out); share.round < number; ++share.round) {
     for (const auto& hook : hooks_) hook->during_evaluation(*this);
     if (must_stop()) return std::nullopt;
+    if (share.round > 0) end_start();
     const models::Batch batch =
         models::to_device(models::on_host(data_->held_out_micro_batch(held_out, share, tensor_names_)), device_);
     observe::TermSums sums = training_step_.evaluate(batch);
@@ -437,6 +440,7 @@ void Trainer::stage_data() {
 
 void Trainer::run() {
   stage_data();
+  if (all_steps_done()) end_start();
   for (const auto& hook : hooks_) hook->at_start(*this);
   while (!all_steps_done() && !must_stop()) {
     const StepReport report = step();

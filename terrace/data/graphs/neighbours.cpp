@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "terrace/base/error.h"
+#include "terrace/base/start_watch.h"
 
 namespace terrace::data {
 namespace {
@@ -197,6 +198,7 @@ class NeighbourSearch {
     for (size_t atom = 0; atom < atoms_; ++atom) {
       // By the edges of the first atoms, so that the list is not copied as it grows.
       if (atom == atoms_ / 16) reserve(17 * list_.senders.size());
+      end_if_stopped_at_start();  // a large cutoff has millions of edges an atom
       found_.clear();
       visit_around(atom);
       std::sort(found_.begin(), found_.end());
