@@ -1,7 +1,10 @@
 // Makes figures of sums.
 #include "terrace/observe/figures.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <string_view>
 
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
@@ -26,6 +29,20 @@ std::function<double(const TermSums&)> quotient_of(size_t term, size_t divisor, 
 
 std::function<double(const TermSums&)> number_of(size_t term, size_t index) {
   return [=](const TermSums& sums) { return sums.at(term).values.at(index); };
+}
+
+std::string output_of_spread(const std::string& figure) {
+  const std::string_view prefix = spread_prefix;
+  return figure.starts_with(prefix) ? figure.substr(prefix.size()) : "";
+}
+
+std::string dead_output_text(const std::string& output) {
+  return fmt::format(
+      "the output {} has the same value for all inputs although its labels differ: the network is dead, as where all "
+      "units "
+      "of a layer with ReLU are 0, and learns nothing more of it; begin again with another train.seed, a lower "
+      "optimizer.learning_rate, optimizer.warmup_steps or another model.activation",
+      output);
 }
 
 const Figures& figures_of(const config::Config& config) {

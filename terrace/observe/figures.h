@@ -37,6 +37,16 @@ std::function<double(const TermSums&)> quotient_of(size_t term, size_t divisor, 
 // value[index] of a term, as of one that takes the largest.
 std::function<double(const TermSums&)> number_of(size_t term, size_t index = 0);
 
+// In front of the names of figures that tell how far the outputs of a network lie apart over a micro-batch, in terms of
+// how far their labels do. Below `least_spread` for steps on end an output is the same whatever its inputs are: the
+// network is dead, as where a layer's units of ReLU are 0 for all inputs.
+inline constexpr const char* spread_prefix = "spread_";
+inline constexpr double least_spread = 1e-5;
+// The name of the output; "" of another figure.
+std::string output_of_spread(const std::string& figure);
+// "the output total has the same value for all inputs ..", with the ways out.
+std::string dead_output_text(const std::string& output);
+
 class Figures {
  public:
   virtual ~Figures() = default;

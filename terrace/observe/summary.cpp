@@ -14,6 +14,7 @@
 #include "terrace/base/plural.h"
 #include "terrace/base/units.h"
 #include "terrace/observe/curve.h"
+#include "terrace/observe/figures.h"
 #include "terrace/observe/metric_keys.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/noise_scale.h"
@@ -112,6 +113,16 @@ void add_figures(const RunMetrics& metrics, const EvaluationMetrics& evaluation,
                      [&](const std::string& key, double value) { summary[key] = number_or_null(value); });
 }
 
+// The outputs whose figures of the last steps say that they depend on no input.
+Json dead_outputs(const RunMetrics& metrics, const Json& summary) {
+  Json dead = Json::array();
+  for (const std::string& figure : metrics.names.figures) {
+    const std::string output = output_of_spread(figure);
+    if (!output.empty() && summary[figure].is_number() && summary[figure] < least_spread) dead.push_back(output);
+  }
+  return dead;
+}
+
 // With phases the batch of the last step is not that of the run's facts.
 void add_noise_scale(const RunMetrics& metrics, const Json& facts, Json& summary) {
   const std::optional<NoiseScaleAtStep> last = last_noise_scale(metrics);
@@ -149,6 +160,7 @@ Json summarize(const fs::path& folder, const RunMetrics& metrics) {
                   {"memory_bytes", figures.memory_bytes}};
   add_by_dataset(metrics, evaluation, summary);
   add_figures(metrics, evaluation, summary);
+  if (Json dead = dead_outputs(metrics, summary); !dead.empty()) summary["dead_outputs"] = std::move(dead);
   add_noise_scale(metrics, facts, summary);
   summary["figures"] = facts.value("figures", Json::array());
   summary["loss_unit"] = facts.value("loss_unit", "");
@@ -237,6 +249,9 @@ std::string draw_summary(const fs::path& folder) {
                        ? fmt::format(" of {}, {}", format_flops(summary["peak_flops_per_second"]),
                                      summary["peak_name"].get<std::string>())
                        : ""));
+  for (const Json& output : summary.value("dead_outputs", Json::array())) {
+    line("warning", dead_output_text(output.get<std::string>()));
+  }
   if (summary.contains("noise_scale_text")) line("noise scale", summary["noise_scale_text"]);
   line("memory", format_bytes(summary["memory_bytes"].get<double>()));
   line("folder", fmt::format("{}, {} in {}", folder.string(), format_bytes(summary["folder_bytes"].get<double>()),

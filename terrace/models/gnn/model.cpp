@@ -220,7 +220,7 @@ std::vector<LossTerm> Gnn::losses() const {
   std::vector<LossTerm> terms, figures;
   for (size_t i = 0; i < weights.size(); ++i) {
     terms.push_back({.name = config_.outputs[i].name, .weight = weights[i]});
-    figures.push_back({.name = config_.outputs[i].name + " errors", .weight = 0, .numbers = 2});
+    figures.push_back({.name = config_.outputs[i].name + " errors", .weight = 0, .numbers = 4});
   }
   terms.insert(terms.end(), figures.begin(), figures.end());
   return terms;

@@ -5,6 +5,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <limits>
 #include <vector>
 
 namespace terrace::models::gnn {
@@ -33,22 +34,36 @@ at::Tensor sum_of_all(const at::Tensor& x) {
   return sums.size() == 1 ? sums.front() : at::stack(sums).sum();
 }
 
+// The sum over the columns of x [R, C] of the largest less the least number in labelled rows; 0 without such rows.
+at::Tensor spread_of(const at::Tensor& x, const at::Tensor& labelled) {
+  if (x.size(0) == 0) return x.new_zeros({});
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const at::Tensor left_out = labelled.eq(0);  // [R, 1]
+  const at::Tensor high = x.masked_fill(left_out, -infinity).amax(0), low = x.masked_fill(left_out, infinity).amin(0);
+  return high.sub(low).clamp_min(0.0).sum();
+}
+
 }  // namespace
 
 OutputTerms output_terms(const OutputConfig& output, const Value& value, const Batch& batch, const Graphs& graphs) {
   const at::TensorOptions options = value.mean.options().requires_grad(false);
-  at::Tensor error = value.mean.sub(batch["targets." + output.name].to(options));  // [R, C]
+  at::Tensor given = value.mean.detach(), label = batch["targets." + output.name].to(options);  // [R, C]
+  at::Tensor error = value.mean.sub(label);
   at::Tensor variance = value.variance;
   if (output.per_atom) {
     const at::Tensor atoms = graphs.atom_counts(options).clamp_min(1.0);
     error = error.div(atoms);
+    given = given.div(atoms);
+    label = label.div(atoms);
     if (variance.defined()) variance = variance.div(atoms.square());
   }
   at::Tensor labelled = batch["labelled." + output.name].to(options).unsqueeze(1);
   if (output.of_atoms()) labelled = labelled.index_select(0, graphs.of_atoms.rows);
   const at::Tensor in_units = error.detach().mul(batch["scales." + output.name].to(options)).mul(labelled);
   return {.loss = sum_of_all(loss_of_values(output, error, variance).mul(labelled)),
-          .figures = at::stack({sum_of_all(in_units.abs()), sum_of_all(in_units.square())}).to(at::kFloat)};
+          .figures = at::stack({sum_of_all(in_units.abs()), sum_of_all(in_units.square()), spread_of(given, labelled),
+                                spread_of(label, labelled)})
+                         .to(at::kFloat)};
 }
 
 void add_in_data_units(const OutputConfig& output, const Value& value, const Batch& batch, Outputs& outputs) {

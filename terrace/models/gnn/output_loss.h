@@ -9,8 +9,10 @@
 namespace terrace::models::gnn {
 
 struct OutputTerms {
-  at::Tensor loss;     // the sum over all labelled values
-  at::Tensor figures;  // [2]: the sums of the sizes and of the squares of the errors in the units of the data
+  at::Tensor loss;  // the sum over all labelled values
+  // [4]: the sums of the sizes and of the squares of the errors in the units of the data, and the sums over the columns
+  // of the largest less the least of the labelled values, of the output and of the labels.
+  at::Tensor figures;
 };
 
 OutputTerms output_terms(const OutputConfig& output, const Value& value, const Batch& batch, const Graphs& graphs);

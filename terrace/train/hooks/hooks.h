@@ -21,6 +21,10 @@ using SharedMetrics = std::shared_ptr<observe::MetricsWriter>;
 // A progress bar with loss and rate on a terminal; elsewhere a log line every train.log_every steps.
 std::unique_ptr<Hook> make_log_hook(const Trainer& trainer);
 
+// Warns of outputs that have had the same value for all inputs for twenty steps on end (observe/figures.h), and again
+// after the last step.
+std::unique_ptr<Hook> make_dead_outputs_hook(const Trainer& trainer);
+
 // Writes a line of metrics.jsonl for each step, except skipped ones.
 std::unique_ptr<Hook> make_metrics_hook(SharedMetrics metrics);
 

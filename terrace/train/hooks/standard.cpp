@@ -21,6 +21,7 @@ void add_standard_hooks(Trainer& trainer, std::chrono::steady_clock::time_point 
                                                                        .names = trainer.metric_names()});
   trainer.add_hook(make_log_hook(trainer));
   trainer.add_hook(make_shared_cores_hook());
+  trainer.add_hook(make_dead_outputs_hook(trainer));
   trainer.add_hook(make_metrics_hook(metrics));
   trainer.add_hook(make_peak_hook(trainer));
   trainer.add_hook(make_save_hook(trainer, metrics));

@@ -1,6 +1,9 @@
 // Makes the figures of the sums over the values of each output.
 #include "terrace/models/gnn/settings/gnn_figures.h"
 
+#include <cmath>
+#include <vector>
+
 #include "terrace/models/gnn/settings/config.h"
 
 namespace terrace::models::gnn {
@@ -16,6 +19,12 @@ std::vector<observe::Figure> GnnFigures::list(const config::Config& config) cons
     figures.push_back({.name = "mae_" + output.name, .unit = unit, .value = observe::mean_of(term, 0)});
     figures.push_back(
         {.name = "rmse_" + output.name, .unit = unit, .in_steps = false, .value = observe::root_mean_of(term, 1)});
+    figures.push_back({.name = observe::spread_prefix + output.name,
+                       .better = observe::Better::neither,
+                       .value = [term](const observe::TermSums& sums) {
+                         const std::vector<double>& values = sums.at(term).values;
+                         return values.at(3) > 0 ? values[2] / values[3] : std::nan("");
+                       }});
   }
   return figures;
 }

@@ -1,0 +1,49 @@
+// Warns of outputs that have the same value for all inputs.
+#include <string>
+#include <vector>
+
+#include "terrace/base/log.h"
+#include "terrace/train/hooks/hooks.h"
+
+namespace terrace::train {
+namespace {
+
+// A network whose last layer begins at 0 has such outputs in its first step, and one step's labels may hardly differ.
+constexpr int64_t steps_on_end = 20;
+
+class DeadOutputsHook : public Hook {
+ public:
+  explicit DeadOutputsHook(const Trainer& trainer) {
+    for (const observe::Figure& figure : trainer.figures()) {
+      if (figure.in_steps) outputs_.push_back({.name = observe::output_of_spread(figure.name)});
+    }
+  }
+
+  void after_step(Trainer& trainer, const StepReport& report) override {
+    const std::vector<double>& figures = report.metrics.figures;
+    if (report.skipped || figures.size() != outputs_.size()) return;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      Output& output = outputs_[i];
+      if (output.name.empty()) continue;
+      output.steps = figures[i] < observe::least_spread ? output.steps + 1 : 0;
+      const bool is_last = trainer.all_steps_done() && output.steps > steps_on_end;
+      if (output.steps != steps_on_end && !is_last) continue;
+      log_warning("{} steps up to {}: {}", output.steps, report.metrics.step, observe::dead_output_text(output.name));
+    }
+  }
+
+ private:
+  struct Output {
+    std::string name = {};  // "": a figure that is no spread
+    int64_t steps = 0;      // on end, without a spread
+  };
+  std::vector<Output> outputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_dead_outputs_hook(const Trainer& trainer) {
+  return std::make_unique<DeadOutputsHook>(trainer);
+}
+
+}  // namespace terrace::train
