@@ -185,7 +185,13 @@ void Reader::open(int64_t member, int64_t members) {
 }
 
 config::Config Reader::config(const config::Families& families) const {
-  return config::parse(config_, (path_ / manifest_->config.name).string(), families, {}, config::IdleKeys::accept);
+  std::vector<std::string> settings;
+  for (const config::Family* family : families) {
+    if (family->settings.settings_of_earlier == nullptr) continue;
+    for (std::string& setting : family->settings.settings_of_earlier(config_)) settings.push_back(std::move(setting));
+  }
+  return config::parse(config_, (path_ / manifest_->config.name).string(), families, settings,
+                       config::IdleKeys::accept);
 }
 
 int64_t Reader::step() const { return manifest_->step; }

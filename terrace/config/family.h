@@ -45,6 +45,9 @@ struct Settings {
   std::vector<std::string> phase_keys = {};
   // Replaces zeros that mean "derive it" by the derived values; may be null.
   void (*derive)(Config&) = nullptr;
+  // For a configuration in TOML that a checkpoint keeps: settings by which it means what it did when it was written,
+  // where a key that it lacks has another meaning by now; may be null.
+  std::vector<std::string> (*settings_of_earlier)(const std::string& toml) = nullptr;
   // The number of layers that layout.stage_layers divides among the stages. The model has one more unit before the
   // layers and one after them.
   int64_t (*layers)(const Config&) = nullptr;

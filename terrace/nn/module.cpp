@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "terrace/base/error.h"
@@ -15,6 +16,18 @@
 namespace terrace::nn {
 
 namespace {
+
+// The numbers of an even row are those that the matrix of even rows alone would have.
+void fill_opposite_rows(const InitialValue& initial, PhiloxKey key, const at::Tensor& out, int64_t first) {
+  const int64_t columns = initial.columns, end = first + out.numel();
+  for (int64_t at = first; at < end;) {
+    const int64_t row = at / columns, row_end = std::min(end, (row + 1) * columns);
+    const at::Tensor part = out.narrow(0, at - first, row_end - at);
+    ops::fill_uniform(part, key, initial.low, initial.high, row / 2 * columns + at % columns);
+    if (row % 2 == 1) part.neg_();
+    at = row_end;
+  }
+}
 
 // Fills `out` with the elements of a whole tensor that begin at `first`.
 void fill_initial(const InitialValue& initial, PhiloxKey key, const at::Tensor& out, int64_t first) {
@@ -28,6 +41,8 @@ void fill_initial(const InitialValue& initial, PhiloxKey key, const at::Tensor& 
       return ops::fill_truncated_normal(out, key, initial.value, initial.high, first);
     case InitialValue::Kind::uniform:
       return ops::fill_uniform(out, key, initial.low, initial.high, first);
+    case InitialValue::Kind::opposite_rows:
+      return fill_opposite_rows(initial, key, out, first);
     case InitialValue::Kind::table:
       out.copy_(initial.elements(first, first + out.numel()));
       return;

@@ -23,13 +23,14 @@ namespace terrace::nn {
 // The initial value of a parameter or buffer. The n-th element of the one named N under seed s is a function of (s, N,
 // global index n) only, so that every layout starts from the same bits.
 struct InitialValue {
-  enum class Kind { constant, normal, truncated_normal, uniform, table };
+  enum class Kind { constant, normal, truncated_normal, uniform, opposite_rows, table };
   // Returns the elements [begin, end) of the flattened whole tensor: 1-D on the CPU, of any floating-point type.
   using Elements = std::function<at::Tensor(int64_t begin, int64_t end)>;
 
   Kind kind = Kind::constant;
   double value = 0.0;            // the constant, or the standard deviation
   double low = 0.0, high = 0.0;  // the range of `uniform`; of `truncated_normal` in standard deviations
+  int64_t columns = 0;           // of `opposite_rows`
   Elements elements = {};        // of `table`
 
   static InitialValue constant(double value) { return {.value = value}; }
@@ -40,6 +41,10 @@ struct InitialValue {
     return {.kind = Kind::truncated_normal, .value = deviation, .low = -cut, .high = cut};
   }
   static InitialValue uniform(double low, double high) { return {.kind = Kind::uniform, .low = low, .high = high}; }
+  // Of a matrix: even rows are uniform from -bound to bound, and each odd row is the opposite of the one before.
+  static InitialValue opposite_rows(double bound, int64_t columns) {
+    return {.kind = Kind::opposite_rows, .low = -bound, .high = bound, .columns = columns};
+  }
   // A function of the index, or a small whole tensor of the parameter's shape, such as sine and cosine positions.
   // Neither depends on the seed.
   static InitialValue table(Elements elements) { return {.kind = Kind::table, .elements = std::move(elements)}; }

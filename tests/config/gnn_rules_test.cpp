@@ -286,6 +286,35 @@ TEST(GnnRules, SuggestKeysForHydraGnnsNames) {
   EXPECT_THAT(refusal_of_keys({"model.mpnn_type=PAINN"}), HasSubstr("did you mean conv?"));
 }
 
+TEST(GnnRules, ConvHeadsOfHydraGnnHaveBatchNorm) {
+  const std::string conv_head = "[[model.outputs]]\nname = \"e\"\nlevel = \"node\"\nhead = \"conv\"\n";
+  EXPECT_EQ(model_of(materials(conv_head, {"model.reading=hydragnn"})).reading_version, 2);
+  EXPECT_EQ(model_of(materials(conv_head, {"model.reading=hydragnn"})).norm_of_heads(), NormKind::batch);
+  EXPECT_EQ(model_of(materials(conv_head, {"model.reading=hydragnn", "model.norm=layer"})).norm_of_heads(),
+            NormKind::layer);
+  EXPECT_EQ(model_of(materials(conv_head)).norm_of_heads(), NormKind::none);
+  EXPECT_THAT(refusal_of(conv_head, {"model.reading=hydragnn", "train.recompute=full"}),
+              HasSubstr("the batch norm that conv heads have with model.reading = \"hydragnn\""));
+  EXPECT_EQ(refusal_of(conv_head, {"model.reading=hydragnn", "model.reading_version=1", "train.recompute=full"}), "");
+  EXPECT_THAT(refusal_of(conv_head, {"model.reading_version=2"}), HasSubstr("with model.reading = \"paper\""));
+}
+
+// A checkpoint's configuration that lacks the key was written before conv heads had a norm.
+TEST(GnnRules, ConfigurationsOfEarlierVersionsKeepTheirReading) {
+  const config::Config now = materials(potential_tables, {"model.reading=hydragnn"});
+  std::string dumped = config::dump(now);
+  EXPECT_TRUE(settings_of_earlier(dumped).empty());
+  const size_t line = dumped.find("reading_version = 2\n");
+  ASSERT_NE(line, std::string::npos);
+  dumped.erase(line, std::string("reading_version = 2\n").size());
+  ASSERT_EQ(settings_of_earlier(dumped).size(), 1u);
+  const config::Config earlier =
+      config::parse(dumped, "earlier.toml", models::planned_families(), settings_of_earlier(dumped));
+  EXPECT_EQ(model_of(earlier).reading_version, 1);
+  EXPECT_FALSE(model_of(earlier).follows_hydragnn());
+  EXPECT_TRUE(settings_of_earlier(config::dump(materials(potential_tables))).empty());
+}
+
 TEST(ShrunkGnn, IsSmallAndValid) {
   config::Config config = materials(potential_tables, {"model.width=256", "model.layers=6"});
   shrink(config);

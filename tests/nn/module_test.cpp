@@ -95,7 +95,8 @@ TEST(Initialize, EveryKindOfValueIsAFunctionOfTheGlobalIndex) {
   };
   for (const InitialValue& initial :
        {InitialValue::constant(3), InitialValue::normal(0.5), InitialValue::truncated_normal(0.5),
-        InitialValue::uniform(-1, 2), InitialValue::table(table.view({7, 5})), InitialValue::table(sines)}) {
+        InitialValue::uniform(-1, 2), InitialValue::opposite_rows(1, 5), InitialValue::table(table.view({7, 5})),
+        InitialValue::table(sines)}) {
     Linear whole(5, 7, false, initial, {}), part(5, 7, false, initial, {});
     initialize(whole.parameters(), 4);
     if (initial.kind == InitialValue::Kind::table) {
@@ -108,6 +109,16 @@ TEST(Initialize, EveryKindOfValueIsAFunctionOfTheGlobalIndex) {
     initialize(part.parameters(), 4);
     EXPECT_TRUE(part.weight.value.equal(whole.weight.value.narrow(1, 2, 2)));
   }
+}
+
+TEST(Initialize, OppositeRowsFollowEachOther) {
+  Linear linear(5, 7, false, InitialValue::opposite_rows(0.5, 5), {});
+  initialize(linear.parameters(), 4);
+  const at::Tensor rows = linear.weight.value.detach();
+  for (const int64_t even : {0, 2, 4}) EXPECT_TRUE(rows[even + 1].equal(rows[even].neg())) << even;
+  EXPECT_FALSE(rows[2].equal(rows[0]));
+  EXPECT_LE(rows.abs().max().item<float>(), 0.5F);
+  EXPECT_GT(rows.abs().max().item<float>(), 0.3F);
 }
 
 struct Counting : Module {

@@ -13,9 +13,9 @@ bool activates_behind(const ModelConfig& config) {
 
 }  // namespace
 
-NetworkLayer::NetworkLayer(const ModelConfig& config, LayerPlace place, const nn::Build& build)
+NetworkLayer::NetworkLayer(const ModelConfig& config, NormKind norm, LayerPlace place, const nn::Build& build)
     : conv_(add_conv(config, place, build)),
-      norm_(config.norm == NormKind::none ? nullptr : &add_module<StateNorm>("norm", config.norm, config.width, build)),
+      norm_(norm == NormKind::none ? nullptr : &add_module<StateNorm>("norm", norm, config.width, build)),
       activation_(config.activation),
       activates_(activates_behind(config)) {}
 

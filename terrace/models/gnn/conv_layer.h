@@ -52,7 +52,8 @@ class SchNetLayer : public ConvLayer {
 //   (p, q, t) = (W radial + b) cutoff * MLP(s_j),  s += sum of t,  v += sum of p v_j + q r / d
 //   (g, h, k) = MLP([s, |V v|]),  s += h <U v, V v> + k,  v += g U v
 // where |x| = sqrt(x^2 + 1e-8), which can be differentiated twice at 0. HydraGNN divides r by d twice, and ends a layer
-// with linear, tanh, linear on s and a linear layer without bias on v.
+// with linear, tanh, linear on s and a linear layer without bias on v; its MLPs have SiLU, whatever the activation
+// behind the layers (before reading_version 2 that one).
 class PaiNNLayer : public ConvLayer {
  public:
   PaiNNLayer(const ModelConfig& config, LayerPlace place, const nn::Build& build);
@@ -155,7 +156,7 @@ class CgcnnLayer : public ConvLayer {
 // ends in a linear one without adding x, and with HydraGNN's reading always.
 class NetworkLayer : public nn::Module {
  public:
-  NetworkLayer(const ModelConfig& config, LayerPlace place, const nn::Build& build);
+  NetworkLayer(const ModelConfig& config, NormKind norm, LayerPlace place, const nn::Build& build);
   States forward(const States& states, const Graphs& graphs, const Pass& pass) const;
 
  private:

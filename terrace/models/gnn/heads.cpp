@@ -10,6 +10,12 @@ namespace {
 
 constexpr double smallest_variance = 1e-6;
 
+// A few units of ReLU, one layer behind another, easily are 0 for all inputs, and then never learn again.
+FirstValues first_values(const ModelConfig& config) {
+  return config.follows_hydragnn() && config.activation == Activation::relu ? FirstValues::opposite_pairs
+                                                                            : FirstValues::glorot;
+}
+
 }  // namespace
 
 OutputHead::OutputHead(const ModelConfig& config, const OutputConfig& output, const nn::Build& build)
@@ -21,7 +27,8 @@ std::vector<NetworkLayer*> OutputHead::add_layers(const ModelConfig& config, con
   if (output.head != HeadKind::conv) return layers;
   for (int64_t i = 0; i < output.layers; ++i) {
     const LayerPlace place{.last = i + 1 == output.layers};
-    layers.push_back(&add_module<NetworkLayer>(fmt::format("layers.{}", i), config, place, build));
+    layers.push_back(
+        &add_module<NetworkLayer>(fmt::format("layers.{}", i), config, config.norm_of_heads(), place, build));
   }
   return layers;
 }
@@ -31,7 +38,7 @@ DenseLayers& OutputHead::add_dense(OutputHead& head, const ModelConfig& config, 
   const bool shares = config.is_pooled(output) && config.shared_layers > 0;
   return head.add_module<DenseLayers>("dense", shares ? config.shared_width : config.width,
                                       output.head == HeadKind::conv ? 0 : output.layers, output.width,
-                                      output.head_columns(), config.activation, build);
+                                      output.head_columns(), config.activation, first_values(config), build);
 }
 
 States OutputHead::own_states(const States& states, const Graphs& graphs, const Pass& pass) const {
@@ -43,7 +50,7 @@ States OutputHead::own_states(const States& states, const Graphs& graphs, const 
 Heads::Heads(const ModelConfig& config, const nn::Build& build) : config_(config) {
   for (int64_t i = 0; i < config.shared_layers; ++i) {
     shared_.push_back(&add_module<Linear>(fmt::format("shared.{}", i), i == 0 ? config.width : config.shared_width,
-                                          config.shared_width, true, build));
+                                          config.shared_width, true, build, 1.0, first_values(config)));
   }
   for (const OutputConfig& output : config.outputs) {
     heads_.push_back(output.is_derivative() ? nullptr : &add_module<OutputHead>(output.name, config, output, build));

@@ -42,7 +42,7 @@ std::vector<NetworkLayer*> Gnn::add_layers() {
   std::vector<NetworkLayer*> layers;
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
     const LayerPlace place{.first = layer == 0, .last = config_.is_last(layer)};
-    layers.push_back(&add_module<NetworkLayer>(fmt::format("layers.{}", layer), config_, place, build_));
+    layers.push_back(&add_module<NetworkLayer>(fmt::format("layers.{}", layer), config_, config_.norm, place, build_));
   }
   return layers;
 }

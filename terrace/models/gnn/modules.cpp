@@ -33,8 +33,9 @@ void add_to_running(const ops::RowStatistics& step, const at::Tensor& mean, cons
   variance.copy_(at::where(counts, variance.lerp(unbiased.to(variance.scalar_type()), norm_momentum), variance));
 }
 
-nn::InitialValue glorot(int64_t inputs, int64_t outputs, double gain) {
+nn::InitialValue glorot(int64_t inputs, int64_t outputs, double gain, FirstValues first) {
   const double bound = gain * std::sqrt(6.0 / static_cast<double>(inputs + outputs));
+  if (first == FirstValues::opposite_pairs) return nn::InitialValue::opposite_rows(bound, inputs);
   return nn::InitialValue::uniform(-bound, bound);
 }
 
@@ -61,8 +62,8 @@ at::Tensor activated(const at::Tensor& x, Activation activation) {
   return {};
 }
 
-Linear::Linear(int64_t inputs, int64_t outputs, bool bias, const nn::Build& build, double gain)
-    : weight(add_parameter("weight", {outputs, inputs}, glorot(inputs, outputs, gain), /*decay=*/true, build)),
+Linear::Linear(int64_t inputs, int64_t outputs, bool bias, const nn::Build& build, double gain, FirstValues first)
+    : weight(add_parameter("weight", {outputs, inputs}, glorot(inputs, outputs, gain, first), /*decay=*/true, build)),
       bias(bias ? &add_parameter("bias", {outputs}, nn::InitialValue::constant(0.0), /*decay=*/false, build)
                 : nullptr) {
   weight.gradient_holds_sum = std::make_shared<bool>(true);
@@ -134,12 +135,14 @@ at::Tensor StateNorm::of_batch(const at::Tensor& x, const Pass& pass) const {
 }
 
 DenseLayers::DenseLayers(int64_t inputs, int64_t layers, int64_t width, int64_t outputs, Activation activation,
-                         const nn::Build& build)
+                         FirstValues first, const nn::Build& build)
     : activation_(activation) {
   for (int64_t i = 0; i < layers; ++i) {
-    hidden_.push_back(&add_module<Linear>(fmt::format("hidden.{}", i), i == 0 ? inputs : width, width, true, build));
+    hidden_.push_back(
+        &add_module<Linear>(fmt::format("hidden.{}", i), i == 0 ? inputs : width, width, true, build, 1.0, first));
   }
-  output_ = &add_module<Linear>("output", layers == 0 ? inputs : width, outputs, true, build);
+  const double gain = first == FirstValues::opposite_pairs && layers > 0 ? 0.0 : 1.0;
+  output_ = &add_module<Linear>("output", layers == 0 ? inputs : width, outputs, true, build, gain);
 }
 
 at::Tensor DenseLayers::forward(at::Tensor x, const Pass& pass) const {

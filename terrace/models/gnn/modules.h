@@ -16,11 +16,16 @@ namespace terrace::models::gnn {
 // The shifted softplus is softplus(x) - ln 2, which is 0 at 0.
 at::Tensor activated(const at::Tensor& x, Activation activation);
 
+// opposite_pairs: rows 2 k + 1 of W begin as the opposites of rows 2 k, so that of each pair one unit of a ReLU behind
+// the layer is above 0 whatever x is (after the mirrored values of Balduzzi et al., arXiv 1702.08591).
+enum class FirstValues { glorot, opposite_pairs };
+
 // y = x W^T + b with the initial values of Glorot and Bengio (2010): uniform up to sqrt(6 / (inputs + outputs)), times
 // `gain`.
 class Linear : public nn::Module {
  public:
-  Linear(int64_t inputs, int64_t outputs, bool bias, const nn::Build& build, double gain = 1.0);
+  Linear(int64_t inputs, int64_t outputs, bool bias, const nn::Build& build, double gain = 1.0,
+         FirstValues first = FirstValues::glorot);
   at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
   // (x W^T + b) s of [x s, s], for a number s of each row: equal parts of the columns, each [E, outputs / parts], of
   // which no product with s is made.
@@ -70,10 +75,11 @@ class StateNorm : public nn::Module {
   nn::Buffer *const mean_, *const variance_;  // [F]: running statistics; null with LayerNorm
 };
 
-// Hidden layers with activations, of `width`, then a linear layer.
+// Hidden layers with activations, of `width`, then a linear layer. With opposite pairs in the hidden layers the last
+// one begins at 0, so that the first steps do not push all units of a layer to one side.
 class DenseLayers : public nn::Module {
  public:
-  DenseLayers(int64_t inputs, int64_t layers, int64_t width, int64_t outputs, Activation activation,
+  DenseLayers(int64_t inputs, int64_t layers, int64_t width, int64_t outputs, Activation activation, FirstValues first,
               const nn::Build& build);
   at::Tensor forward(at::Tensor x, const Pass& pass) const;
 

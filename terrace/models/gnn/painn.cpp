@@ -10,6 +10,10 @@ namespace {
 
 constexpr double norm_square = 1e-8;  // added to the square of a norm
 
+Activation activation_inside(const ModelConfig& config) {
+  return config.follows_hydragnn() ? Activation::silu : config.activation;
+}
+
 }  // namespace
 
 // Without vectors before it, a layer has no p; without any behind it, no g.
@@ -18,11 +22,11 @@ PaiNNLayer::PaiNNLayer(const ModelConfig& config, LayerPlace place, const nn::Bu
       place_(place),
       divides_twice_(config.reading == Reading::hydragnn),
       context_(add_module<TwoLayers>("context", config.width, config.width, (place.first ? 2 : 3) * config.width,
-                                     config.activation, build)),
+                                     activation_inside(config), build)),
       filter_(add_module<Linear>("filter", config.radial, (place.first ? 2 : 3) * config.width, true, build)),
       mixed_(add_module<Linear>("mixed", config.width, 2 * config.width, false, build)),
       update_(add_module<TwoLayers>("update", 2 * config.width, config.width, (place.last ? 2 : 3) * config.width,
-                                    config.activation, build)),
+                                    activation_inside(config), build)),
       ending_(divides_twice_
                   ? &add_module<TwoLayers>("ending", config.width, config.width, config.width, Activation::tanh, build)
                   : nullptr),

@@ -20,6 +20,7 @@ config::Settings gnn_settings() {
       .idle_rules = idle_rules(),
       .other_names = other_names(),
       .derive = derive,
+      .settings_of_earlier = settings_of_earlier,
       .layers = [](const config::Config& config) { return model_of(config).layers; },
       .shrink = shrink,
       .equal_shares = false,

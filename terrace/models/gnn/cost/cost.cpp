@@ -36,7 +36,7 @@ int64_t conv_count(const ModelConfig& config, bool first, bool last) {
   return 2 * linear_count(2 * F + K, F);
 }
 
-int64_t norm_count(const ModelConfig& config) { return config.norm == NormKind::none ? 0 : 2 * config.width; }
+int64_t norm_count(const ModelConfig& config, NormKind norm) { return norm == NormKind::none ? 0 : 2 * config.width; }
 
 int64_t dense_count(int64_t inputs, int64_t layers, int64_t width, int64_t outputs) {
   if (layers == 0) return linear_count(inputs, outputs);
@@ -53,7 +53,7 @@ int64_t heads_count(const ModelConfig& config) {
     if (output.is_derivative()) continue;
     const bool is_conv = output.head == HeadKind::conv, shares = config.is_pooled(output) && config.shared_layers > 0;
     for (int64_t layer = 0; is_conv && layer < output.layers; ++layer) {
-      count += conv_count(config, false, layer + 1 == output.layers) + norm_count(config);
+      count += conv_count(config, false, layer + 1 == output.layers) + norm_count(config, config.norm_of_heads());
     }
     count += dense_count(shares ? config.shared_width : config.width, is_conv ? 0 : output.layers, output.width,
                          output.head_columns());
@@ -66,7 +66,7 @@ int64_t heads_count(const ModelConfig& config) {
 int64_t parameter_count(const ModelConfig& config) {
   int64_t count = (element_rows + config.num_atom_features() + (config.charge.empty() ? 0 : 1)) * config.width;
   for (int64_t layer = 0; layer < config.layers; ++layer) {
-    count += conv_count(config, layer == 0, config.is_last(layer)) + norm_count(config);
+    count += conv_count(config, layer == 0, config.is_last(layer)) + norm_count(config, config.norm);
   }
   if (config.keeps_finer_states()) count += config.coarse_levels() * linear_count(config.width, config.width);
   return count + config.head_copies() * heads_count(config);

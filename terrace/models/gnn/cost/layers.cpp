@@ -195,9 +195,10 @@ void count_geometry(UnitCounter& unit, const ModelConfig& config) {
   if (config.radial > 0) unit.elements("radial functions", Rows::factors, config.radial, 3, 4, 2);
 }
 
-void count_layer(UnitCounter& unit, const ModelConfig& config, const std::string& name, bool first, bool last) {
+void count_layer(UnitCounter& unit, const ModelConfig& config, NormKind norm, const std::string& name, bool first,
+                 bool last) {
   count_conv(unit, config, name + ".conv", first, last);
-  count_norm(unit, config.norm, name + ".norm", config.width);
+  count_norm(unit, norm, name + ".norm", config.width);
   count_activation(unit, Rows::atoms, config.width);
 }
 
@@ -215,7 +216,8 @@ void count_heads(UnitCounter& unit, const ModelConfig& config, const std::string
     unit.set_differentiated(is_energy);
     const bool pooled = config.is_pooled(output), conv = output.head == HeadKind::conv;
     for (int64_t i = 0; conv && i < output.layers; ++i) {
-      count_layer(unit, config, fmt::format("{}.layers.{}", head, i), false, i + 1 == output.layers);
+      count_layer(unit, config, config.norm_of_heads(), fmt::format("{}.layers.{}", head, i), false,
+                  i + 1 == output.layers);
     }
     const int64_t inputs = pooled && config.shared_layers > 0 ? config.shared_width : config.width;
     count_dense(unit, head + ".dense", pooled ? Rows::graphs : Rows::atoms, inputs, conv ? 0 : output.layers,

@@ -9,7 +9,8 @@
 namespace terrace::models::gnn {
 
 // A layer with what stands behind it; `name` precedes its parameters. `first` and `last` as in LayerPlace.
-void count_layer(UnitCounter& unit, const ModelConfig& config, const std::string& name, bool first, bool last);
+void count_layer(UnitCounter& unit, const ModelConfig& config, NormKind norm, const std::string& name, bool first,
+                 bool last);
 
 // What is computed of the vectors of edges before a layer.
 void count_geometry(UnitCounter& unit, const ModelConfig& config);

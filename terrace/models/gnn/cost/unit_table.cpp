@@ -131,7 +131,7 @@ schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTa
     }
     unit.set_level(level);
     count_geometry(unit, config);
-    count_layer(unit, config, row.name, layer == 0, config.is_last(layer));
+    count_layer(unit, config, config.norm, row.name, layer == 0, config.is_last(layer));
     count_outputs(unit, config, level, config.is_last(layer));
     keep_input(row, table.back());
     table.push_back(std::move(row));
@@ -166,7 +166,11 @@ schedule::SampleSizes GnnDescription::sample_sizes(const config::Config& config)
 }
 
 std::string GnnDescription::why_one_micro_batch(const config::Config& config) const {
-  if (model_of(config).norm != NormKind::batch) return "";
+  if (!model_of(config).has_batch_norm()) return "";
+  if (model_of(config).norm != NormKind::batch) {
+    return "the batch norm of conv heads with model.reading = \"hydragnn\" (model.norm = \"layer\" has none) takes its "
+           "statistics over one micro-batch of all ranks together";
+  }
   return "model.norm = \"batch\" takes its statistics over one micro-batch of all ranks together";
 }
 

@@ -10,6 +10,8 @@
 namespace terrace::models::gnn {
 namespace {
 
+constexpr int64_t newest_reading = 2;
+
 Activation usual_activation(Conv conv, Reading reading) {
   if (reading == Reading::hydragnn) return Activation::relu;
   switch (conv) {
@@ -69,6 +71,16 @@ bool ModelConfig::computes_pairs() const {
 
 int64_t ModelConfig::edge_columns() const { return radial + num_edge_features(); }
 
+NormKind ModelConfig::norm_of_heads() const {
+  if (norm != NormKind::none || !follows_hydragnn()) return norm;
+  // Batch norm would let one molecule push another.
+  return has_derivatives() ? NormKind::none : NormKind::batch;
+}
+
+bool ModelConfig::has_batch_norm() const {
+  return norm == NormKind::batch || (has_conv_heads() && norm_of_heads() == NormKind::batch);
+}
+
 bool ModelConfig::has_conv_heads() const {
   return std::ranges::any_of(outputs, [](const OutputConfig& output) { return output.head == HeadKind::conv; });
 }
@@ -114,8 +126,16 @@ void derive(config::Config& config) {
   if (model.filters == 0 && model.conv == Conv::schnet) model.filters = model.width;
   if (model.shared_width == 0 && model.shared_layers > 0) model.shared_width = model.width;
   if (model.activation == Activation::automatic) model.activation = usual_activation(model.conv, model.reading);
+  if (model.reading == Reading::hydragnn && model.reading_version == 0) model.reading_version = newest_reading;
   if (model.cutoff == Cutoff::automatic) model.cutoff = usual_cutoff(model);
   for (OutputConfig& output : model.outputs) derive_output(model, output);
+}
+
+std::vector<std::string> settings_of_earlier(const std::string& toml) {
+  const bool lacks_version = toml.find("reading_version") == std::string::npos;
+  const bool reads_as_hydragnn = toml.find("\nreading = \"hydragnn\"") != std::string::npos;
+  if (!lacks_version || !reads_as_hydragnn || toml.find("\nfamily = \"gnn\"") == std::string::npos) return {};
+  return {"model.reading_version=1"};
 }
 
 std::vector<double> output_weights(const ModelConfig& model) {

@@ -64,6 +64,7 @@ struct OutputConfig {
 struct ModelConfig {
   Conv conv = Conv::schnet;
   Reading reading = Reading::paper;
+  int64_t reading_version = 0;  // of hydragnn: 1 or 2 (see follows_hydragnn()); 0: 2
   int64_t layers = 0;
   int64_t width = 0;  // of the states of atoms
   Edges edges = Edges::radius;
@@ -102,6 +103,12 @@ struct ModelConfig {
   // Whether another output is the derivative of this one.
   bool is_differentiated(const OutputConfig& output) const;
   bool has_conv_heads() const;
+  // Whether layers follow HydraGNN in its activations inside of painn, the batch norm in conv heads and initial values
+  // with which narrow heads of ReLU learn. Checkpoints of earlier versions do not.
+  bool follows_hydragnn() const { return reading == Reading::hydragnn && reading_version != 1; }
+  // Behind the layers of conv heads.
+  NormKind norm_of_heads() const;
+  bool has_batch_norm() const;
   // The head of an output; of `automatic` the one that is derived.
   HeadKind head_of(const OutputConfig& output) const;
   // Whether the output's head reads what a graph's atoms are pooled to.
@@ -135,6 +142,9 @@ bool always_has_cutoff(Conv conv);
 
 // Replaces what means "derive it" by the derived values.
 void derive(config::Config& config);
+
+// The settings by which a configuration that an earlier version wrote, in TOML, means what it did then.
+std::vector<std::string> settings_of_earlier(const std::string& toml);
 
 // The weight of each output in the loss, in their order; their sum is 1.
 std::vector<double> output_weights(const ModelConfig& model);

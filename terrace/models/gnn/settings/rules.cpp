@@ -154,6 +154,13 @@ std::string derivatives_keep_their_graph(const Config& c) {
       config::name_of(c.train.recompute));
 }
 
+// What brings batch norm into the network, and how to leave it out.
+std::string source_of_batch_norm(const ModelConfig& model) {
+  return model.norm == NormKind::batch
+             ? "model.norm = \"batch\""
+             : "the batch norm that conv heads have with model.reading = \"hydragnn\" and model.norm = \"none\"";
+}
+
 std::string batch_norm_keeps_molecules_apart(const Config& c) {
   if (model_of(c).norm != NormKind::batch || !model_of(c).has_derivatives()) return "";
   return "model.norm = \"batch\" and forces or stress among model.outputs: an energy would depend on the other "
@@ -161,19 +168,19 @@ std::string batch_norm_keeps_molecules_apart(const Config& c) {
 }
 
 std::string batch_norm_has_one_forward(const Config& c) {
-  if (model_of(c).norm != NormKind::batch || c.train.recompute == config::Recompute::none) return "";
+  if (!model_of(c).has_batch_norm() || c.train.recompute == config::Recompute::none) return "";
   return fmt::format(
-      "train.recompute = \"{}\" and model.norm = \"batch\", whose sums over all ranks would be taken twice; use "
+      "train.recompute = \"{}\" and {}, whose sums over all ranks would be taken twice; use "
       "recompute = \"none\", or norm = \"layer\"",
-      config::name_of(c.train.recompute));
+      config::name_of(c.train.recompute), source_of_batch_norm(model_of(c)));
 }
 
 std::string batch_norm_has_no_budget(const Config& c) {
-  if (model_of(c).norm != NormKind::batch || c.train.micro_batch_sizes.empty()) return "";
+  if (!model_of(c).has_batch_norm() || c.train.micro_batch_sizes.empty()) return "";
   return fmt::format(
-      "train.micro_batch_sizes = {} and model.norm = \"batch\": a rank would have as many micro-batches as its samples "
+      "train.micro_batch_sizes = {} and {}: a rank would have as many micro-batches as its samples "
       "need, and batch norm takes its statistics over one; remove micro_batch_sizes, or use norm = \"layer\"",
-      config::toml_text(c.train.micro_batch_sizes));
+      config::toml_text(c.train.micro_batch_sizes), source_of_batch_norm(model_of(c)));
 }
 
 std::string derivatives_need_positions(const Config& c) {
@@ -332,6 +339,10 @@ std::string beside_conv(const Config& c, Conv needed) {
   return fmt::format("with model.conv = \"{}\"; remove it, or use conv = \"{}\"", config::name_of(model_of(c).conv),
                      config::name_of(needed));
 }
+std::string beside_reading_of_papers(const Config& c) {
+  return model_of(c).reading == Reading::hydragnn ? "" : "with model.reading = \"paper\"; remove it";
+}
+
 std::string without_filters(const Config& c) { return beside_conv(c, Conv::schnet); }
 std::string without_heads(const Config& c) { return beside_conv(c, Conv::gatv2); }
 std::string without_moves(const Config& c) { return beside_conv(c, Conv::egnn); }
@@ -368,8 +379,8 @@ std::vector<config::Rule> rules() {
       {{"layout.pipeline", "model.outputs"}, derivatives_have_one_stage},
       {{"train.recompute", "model.outputs"}, derivatives_keep_their_graph},
       {{"model.norm", "model.outputs"}, batch_norm_keeps_molecules_apart},
-      {{"train.recompute", "model.norm"}, batch_norm_has_one_forward},
-      {{"train.micro_batch_sizes", "model.norm"}, batch_norm_has_no_budget},
+      {{"train.recompute", "model.norm", "model.outputs"}, batch_norm_has_one_forward},
+      {{"train.micro_batch_sizes", "model.norm", "model.outputs"}, batch_norm_has_no_budget},
       {{"model.conv", "model.outputs"}, derivatives_need_positions},
       {{"model.max_neighbours", "model.cap_with_forces", "model.outputs"}, cap_keeps_energies_smooth},
       {{"model.cutoff", "model.conv"}, cutoff_fits_layers},
@@ -389,6 +400,7 @@ std::vector<config::Rule> rules() {
 
 std::vector<config::IdleRule> idle_rules() {
   return {
+      {.key = "model.reading_version", .causes = {"model.reading"}, .off = "0", .beside = beside_reading_of_papers},
       {.key = "model.radial", .causes = {"model.conv"}, .off = "0", .beside = without_radial},
       {.key = "model.filters", .causes = {"model.conv"}, .off = "0", .beside = without_filters},
       {.key = "model.heads", .causes = {"model.conv"}, .beside = without_heads},
