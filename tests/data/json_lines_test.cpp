@@ -48,6 +48,18 @@ TEST(JsonLines, ADotNamesAFieldOfANestedObject) {
             "field \"meta.text\" is a number instead of a string");
 }
 
+TEST(JsonLines, NumbersThatPythonWritesDoNoHarm) {
+  EXPECT_EQ(text_of(R"({"text":"a","score":NaN})"), "a");
+  EXPECT_EQ(text_of(R"({"x": [-Infinity, Infinity ,NaN], "y": {"z": -NaN}, "text": "says: NaN, -Infinity"})"),
+            "says: NaN, -Infinity");
+  EXPECT_EQ(text_of(R"({"x": NaN, "text": "[NaN,\"NaN,\\"})"), R"([NaN,"NaN,\)");
+  EXPECT_EQ(problem_of(R"({"score": Infinity, "text": NaN})"), "field \"text\" is a number instead of a string");
+  for (const char* line : {R"({"text": "a", "x": NaNs})", R"({"text": "a", "x": nan})", R"({"text": "a", NaN: 1})",
+                           R"({"text": "a", "x": 1NaN})", R"({"text": "a", "x": NaN)", R"({"text": "a"} NaN)"}) {
+    EXPECT_NE(problem_of(line).find("not JSON at byte"), std::string::npos) << line;
+  }
+}
+
 TEST(JsonLines, MalformedLinesSayWhy) {
   EXPECT_NE(problem_of(R"({"text": "a)").find("not JSON at byte"), std::string::npos);
   EXPECT_NE(problem_of(R"({"text": "a"} x)").find("not JSON at byte"), std::string::npos);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <vector>
 
 #include "terrace/base/json.h"
@@ -90,13 +91,54 @@ class FieldReader : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
-std::optional<std::string> extract_text(std::string_view line, std::string_view field, std::string& text) {
+namespace {
+
+std::optional<std::string> problem_of(std::string_view line, std::string_view field, std::string& text) {
   FieldReader reader(field, text);
   const bool whole = Json::sax_parse(line, &reader);
   if (!reader.error().empty()) return reader.error();
   if (!whole) return "not JSON";
   if (!reader.found()) return fmt::format("no field \"{}\"", field);
   return std::nullopt;
+}
+
+// The line with other numbers of the same length for NaN, Infinity and -Infinity, which JSON does not have and Python
+// and JavaScript's libraries write; nothing where there are none.
+std::optional<std::string> with_finite_numbers(std::string_view line) {
+  std::optional<std::string> changed;
+  bool in_string = false;
+  char before = '\0';  // the last byte that is no blank
+  for (size_t at = 0; at < line.size(); ++at) {
+    const char here = line[at];
+    if (in_string) {
+      if (here == '\\') ++at;
+      in_string = here != '"';
+      continue;
+    }
+    in_string = here == '"';
+    const bool is_value = before == ':' || before == ',' || before == '[';
+    for (std::string_view word : {"NaN", "-NaN", "Infinity", "-Infinity"}) {
+      const size_t end = at + word.size();
+      if (!is_value || !line.substr(at).starts_with(word)) continue;
+      if (end < line.size() && std::string_view(" \t\r,]}").find(line[end]) == std::string_view::npos) continue;
+      if (!changed) changed = line;
+      changed->replace(at, word.size(), "0" + std::string(word.size() - 1, ' '));
+      at = end - 1;
+      break;
+    }
+    if (here != ' ' && here != '\t' && here != '\r') before = here;
+  }
+  return changed;
+}
+
+}  // namespace
+
+std::optional<std::string> extract_text(std::string_view line, std::string_view field, std::string& text) {
+  const std::optional<std::string> problem = problem_of(line, field, text);
+  if (!problem) return std::nullopt;
+  // Only a line that has a problem is searched for them.
+  const std::optional<std::string> finite = with_finite_numbers(line);
+  return finite ? problem_of(*finite, field, text) : problem;
 }
 
 }  // namespace terrace::data
