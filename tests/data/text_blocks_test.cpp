@@ -74,6 +74,30 @@ TEST(TextBlocks, ASeparatorLineEndsADocument) {
   EXPECT_EQ(blank.documents, (std::vector<std::string>{"<end>\none\n", text.substr(text.find("two"))}));
 }
 
+TEST(TextBlocks, ADocumentWithSeparatorsIsCutWhereItsTokensAllow) {
+  const TemporaryFolder folder;
+  const std::string document = "a line\nand more\nof it\n", text = document + "<end>\n" + document + document;
+  const std::vector<InputFile> files{input(folder.write("a", text))};
+  for (uint64_t block_bytes : {3, 8, 14, 30, 1000}) {
+    std::string parts;
+    BlockRules rules{.separator = "<end>", .block_bytes = block_bytes};
+    rules.cut = [](std::string_view part) {
+      const size_t space = part.rfind(' ');
+      return space == std::string_view::npos || space == 0 ? part.size() : space;
+    };
+    TextBlocks blocks(files, rules);
+    while (const auto block = blocks.next()) {
+      for_each_text(*block, rules, [&](std::string_view part, bool, bool ends) {
+        parts += std::string(part) + (ends ? "|" : "/");
+        // A part with a space is cut before it and not at the end of its line.
+        EXPECT_TRUE(ends || part.find(' ', 1) == std::string_view::npos || !part.ends_with('\n')) << part;
+      });
+    }
+    std::erase(parts, '/');
+    EXPECT_EQ(parts, document + "|" + document + document + "|") << block_bytes;
+  }
+}
+
 TEST(TextBlocks, SeparatorsAreFoundWhereverABlockEnds) {
   const TemporaryFolder folder;
   std::string text;

@@ -39,6 +39,7 @@ bool TextBlocks::open_next_file() {
   source_.reset();
   parquet_.reset();
   pending_.clear();
+  carried_.clear();
   if (next_file_ == files_.size()) {
     file_ = nullptr;
     return false;
@@ -60,6 +61,7 @@ bool TextBlocks::open_next_file() {
 
 void TextBlocks::skip_file() {
   pending_.clear();
+  carried_.clear();
   ended_ = true;
 }
 
@@ -119,8 +121,8 @@ TextBlock TextBlocks::plain_block() {
   return block;
 }
 
-// Takes the whole pending lines without the separators. A line longer than a block is split into parts, which are never
-// separators.
+// Takes the text that was carried over and the whole pending lines, without the separators. A line longer than a block
+// is split into parts, which are never separators.
 void TextBlocks::take_separated(TextBlock& block) {
   size_t end = pending_.size();
   if (!ended_) {
@@ -131,6 +133,7 @@ void TextBlocks::take_separated(TextBlock& block) {
       end = rules_.cut(pending_);
     }
   }
+  block.bytes = std::exchange(carried_, {});
   const std::string text = take(end);
   for (size_t at = 0; at < text.size();) {
     const size_t line_end = std::min(text.find('\n', at), text.size() - 1) + 1;
@@ -146,6 +149,13 @@ void TextBlocks::take_separated(TextBlock& block) {
     at_line_start_ = line.ends_with('\n');
     at = line_end;
   }
+  // A document that goes on is cut where its tokens allow, which need not be between lines.
+  fill(1);
+  const size_t begin = block.ends.empty() ? 0 : block.ends.back();
+  if (!rules_.cut || begin == block.bytes.size() || (ended_ && pending_.empty())) return;
+  const size_t cut = begin + rules_.cut(std::string_view(block.bytes).substr(begin));
+  carried_ = block.bytes.substr(cut);
+  block.bytes.resize(cut);
 }
 
 TextBlock TextBlocks::json_block() {

@@ -71,6 +71,7 @@ class TextBlocks {
   const InputFile* file_ = nullptr;
   std::unique_ptr<ByteSource> source_;     // none where the file is Parquet
   std::unique_ptr<ParquetTexts> parquet_;  // none elsewhere
+  std::string carried_;                    // of a document that is open: text behind the last place to cut it
   std::string pending_;                    // bytes that were read and are not in a block yet
   bool ended_ = true;                      // the source has no more
   uint64_t finished_bytes_ = 0;            // on disk, of files done with
