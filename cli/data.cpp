@@ -143,7 +143,7 @@ void prepare_kind(const CLI::App& command, const data::Preparation& preparation,
 // What the command line gives; the options live as long as the command.
 struct PrepareFlags {
   data::PrepareOptions options = {};
-  std::string kind = text_kind, trained = {}, separator = {}, format = "auto";
+  std::string kind = text_kind, trained = {}, separator = {}, format = "auto", special_tokens = "split";
   bool as_json = false;
   const CLI::Option* separated = nullptr;
   CLI::Option* train = nullptr;
@@ -157,6 +157,14 @@ void add_flags_of_text(CLI::App& command, PrepareFlags& flags) {
   command.add_option("--output", flags.options.output, "Prefix of the .bin and .idx to write")->required();
   CLI::Option* given = command.add_option("--tokenizer", flags.options.tokenizer,
                                           "SentencePiece model or tokenizer.json to encode with");
+  command.add_option("--end-token", flags.options.end_token,
+                     "The token that closes each document, a number or a text, where it is not the tokenizer's own");
+  command
+      .add_option("--special-tokens", flags.special_tokens,
+                  "Texts of control tokens inside documents, such as <|endoftext|>: split into plain text, or keep as "
+                  "these tokens")
+      ->check(CLI::IsMember({"split", "keep"}))
+      ->capture_default_str();
   flags.train = command.add_option("--train-tokenizer", flags.trained, "Train a SentencePiece model and write it here");
   flags.train->excludes(given);
   command.add_option("--vocabulary", flags.options.vocabulary, "Size of a trained vocabulary")
@@ -212,6 +220,7 @@ void prepare_text(PrepareFlags& flags) {
   options.output = data::output_prefix(options.output);
   if (options.train) options.tokenizer = flags.trained;
   options.format = format_named(flags.format);
+  if (flags.special_tokens == "keep") options.special_tokens = data::SpecialTokens::keep;
   if (flags.separated->count() > 0) options.rules.separator = flags.separator;
   options.stop = &interrupted();
   data::PrepareReport report;

@@ -6,8 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -25,7 +23,6 @@
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
-#include "terrace/base/shell_word.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/generate/load.h"
 #include "terrace/generate/memory_check.h"
@@ -57,17 +54,7 @@ struct GenerateArguments {
 int64_t end_token_of(const GenerateArguments& arguments, const data::Tokenizer& tokenizer) {
   const std::string& word = arguments.end_token;
   if (arguments.ignores_end) return -1;
-  if (word.empty() || word == tokenizer.end_token_name()) return tokenizer.end_token();
-  if (std::ranges::all_of(word, [](unsigned char letter) { return std::isdigit(letter) != 0; })) {
-    int64_t number = -1;
-    std::from_chars(word.data(), word.data() + word.size(), number);
-    if (number >= 0 && number < tokenizer.vocabulary()) return number;
-    throw UserError::of("--end-token {}: the tokenizer has tokens 0 to {}", word, tokenizer.vocabulary() - 1);
-  }
-  const std::vector<int32_t> tokens = tokenizer.encode(word);
-  if (tokens.size() == 1) return tokens.front();
-  throw UserError::of("--end-token {} is {} of this tokenizer; give the text or the number of one token",
-                      shell_word(word), counted(static_cast<int64_t>(tokens.size()), "token"));
+  return word.empty() ? tokenizer.end_token() : tokenizer.token_named("--end-token", word);
 }
 
 void print_json(const GenerateArguments& arguments, const Prompt& prompt, const generate::Loaded& loaded,
@@ -263,6 +250,15 @@ void add_options(CLI::App& command, GenerateArguments& arguments) {
                          "End a continuation at this token, a number or a text, not at the tokenizer's end token");
   command.add_flag("--ignore-eos", arguments.ignores_end, "Go on after an end token, which then is part of the text")
       ->excludes(end);
+  command
+      .add_option_function<std::string>(
+          "--special-tokens",
+          [&prompts](const std::string& word) {
+            prompts.special_tokens = word == "keep" ? data::SpecialTokens::keep : data::SpecialTokens::split;
+          },
+          "Texts of control tokens in prompts, such as <|im_start|>: keep as these tokens, or split into plain text")
+      ->check(CLI::IsMember({"keep", "split"}))
+      ->default_str("keep");
   command.add_option("--tokenizer", arguments.tokenizer,
                      "A tokenizer other than the checkpoint's: a SentencePiece model or a tokenizer.json");
   command.add_option("--precision", arguments.precision, "Type of weights and activations")

@@ -59,8 +59,8 @@ std::vector<Prompt> lines_of(const std::string& file, const std::string& all) {
   return prompts;
 }
 
-std::vector<int64_t> encode(const std::string& text, const data::Tokenizer& tokenizer) {
-  const std::vector<int32_t> ids = tokenizer.encode(text);
+std::vector<int64_t> encode(const std::string& text, const data::Tokenizer& tokenizer, data::SpecialTokens special) {
+  const std::vector<int32_t> ids = tokenizer.encode(text, special);
   return {ids.begin(), ids.end()};
 }
 
@@ -80,7 +80,7 @@ void encode_prompts(const PromptSource& source, const data::Tokenizer& tokenizer
                     std::vector<Prompt>& prompts) {
   std::vector<std::string> problems;
   for (Prompt& prompt : prompts) {
-    prompt.tokens = encode(prompt.text, tokenizer);
+    prompt.tokens = encode(prompt.text, tokenizer, source.special_tokens);
     if (!source.has_lines()) {
       // An empty prompt becomes an end token: in training, a document follows the end token of another one.
       if (prompt.tokens.empty() && tokenizer.end_token() >= 0) prompt.tokens = {tokenizer.end_token()};

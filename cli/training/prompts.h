@@ -20,6 +20,8 @@ struct PromptSource {
   std::string text;   // --prompt
   std::string file;   // --prompt-file: the whole file; "-": standard input
   std::string lines;  // --prompts: each line of the file; "-": standard input
+  // The person who writes a prompt means the tokens, such as those of a chat; documents are others' texts.
+  data::SpecialTokens special_tokens = data::SpecialTokens::keep;
   bool has_lines() const { return !lines.empty(); }
 };
 

@@ -1,7 +1,8 @@
 """Trains byte-level BPEs with the tokenizers package and writes, into the given folder, their tokenizer.json, texts of every
-kind, and the ids that the package gives them. With a second argument NAME.json it writes the ids of that tokenizer alone.
+kind, and the ids that the package gives them: in NAME.ids, and in NAME.split.ids with special tokens split. With more
+arguments it writes the ids of these tokenizers alone.
 
-Usage: byte_pair_cases.py FOLDER SOURCE_TREE [NAME.json]
+Usage: byte_pair_cases.py FOLDER SOURCE_TREE [FILE.json...]
 """
 import json
 import pathlib
@@ -14,6 +15,10 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+# Those whose ids with special tokens split are written too.
+SPLIT = ["gpt2", "neox", "roberta", "composed"]
+# Bytes that no text of UTF-8 has.
+NEVER = [0xc0, 0xc1, *range(0xf5, 0x100)]
 
 ODD = ["", " ", "  ", "\n", "\n\n\n", "a", " a", "a ", "tabs\t\tand\r\nreturns\r\r\n", "  two  spaces  ", "a\0b\0",
        "I'm sure they'll've DON'T they'D 'S'll o'clock 'tis ''s’s 'ſ", "1 12 123 1234 12345 3.14159 1,000,000 ½ ²³ Ⅷ ٣٤٥ 五",
@@ -54,8 +59,44 @@ def trained(corpus):
     composed = train(corpus, byte_level(QWEN2), 1500)  # as Qwen 2 and 3 are
     composed.normalizer = normalizers.NFC()
     composed.add_tokens([AddedToken("<|caf\u00e9|>"), AddedToken("<|cafe\u0301s|>"), AddedToken("<|o\u0308|>", normalized=False)])
-    return {"gpt2": gpt2, "llama3": llama3, "qwen2": train(corpus, byte_level(QWEN2), 1500), "prefixed": prefixed,
+    return {**more_kinds(corpus), "gpt2": gpt2, "llama3": llama3, "qwen2": train(corpus, byte_level(QWEN2), 1500), "prefixed": prefixed,
             "digits": digits, "composed": composed}
+
+
+def sequence(*parts, regex=False, prefix=False, after=()):
+    return pre_tokenizers.Sequence([*parts, pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=regex), *after])
+
+
+def more_kinds(corpus):
+    """Tokenizers whose parts are put together as those of GPT-NeoX, OLMo 2, DeepSeek, Falcon and RoBERTa, and what else can be."""
+    split = lambda pattern, behavior, invert=False: pre_tokenizers.Split(pattern, behavior, invert=invert)
+    neox = train(corpus, byte_level(), 1500)
+    neox.normalizer = normalizers.NFC()
+    neox.add_special_tokens(["<|padding|>"])
+    neox.add_tokens([AddedToken(" " * count) for count in range(24, 1, -1)])
+    file = json.loads(neox.to_str())
+    missing = [chr(byte) for byte in NEVER]  # these bytes stand for themselves in the alphabet
+    file["model"]["vocab"] = {piece: id for piece, id in file["model"]["vocab"].items() if piece not in missing}
+    neox = Tokenizer.from_str(json.dumps(file))
+    dolma2 = train(corpus, sequence(split(Regex(LLAMA3), "removed", True)), 1500)
+    deepseek = train(corpus, sequence(split(Regex("[\r\n]"), "isolated"), split(Regex(r"\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6]+"), "isolated"),
+                                      split(Regex(r"\s?[!-/:-~\uff01-\uff0f\u3000-\u3002]+"), "isolated"), split(Regex(r"\s+$"), "isolated"),
+                                      split(Regex("[\u4e00-\u9fa5]+"), "isolated"), pre_tokenizers.Digits(individual_digits=True)), 1500)
+    deepseek.normalizer = normalizers.Sequence([])
+    deepseek.add_special_tokens(["<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<\uff5cend\u2581of\u2581sentence\uff5c>"])
+    falcon = train(corpus, sequence(pre_tokenizers.Punctuation("contiguous"), regex=True,
+                                    after=(pre_tokenizers.Digits(individual_digits=False), split(Regex("[0-9][0-9][0-9]"), "isolated"))), 1500)
+    roberta = train(corpus, byte_level(prefix=True), 1500)
+    roberta.add_special_tokens([AddedToken("<mask>", lstrip=True), AddedToken("<sep>", rstrip=True), AddedToken("foo", single_word=True)])
+    roberta.add_tokens([AddedToken("both", lstrip=True, rstrip=True), AddedToken("bar", single_word=True, normalized=False)])
+    merged = train(corpus, sequence(split(" ", "merged_with_next"), split("\n", "merged_with_previous"), split(Regex("[0-9]"), "contiguous", True),
+                                    pre_tokenizers.Punctuation("merged_with_previous"), regex=True, prefix=True), 1500)
+    words = train(corpus, sequence(pre_tokenizers.Whitespace()), 1500)
+    lines = train(corpus, sequence(pre_tokenizers.CharDelimiterSplit("a"), pre_tokenizers.WhitespaceSplit()), 1500)
+    bert = train(corpus, pre_tokenizers.Sequence([sequence(pre_tokenizers.BertPreTokenizer())]), 1500)
+    lines_of_text = train(corpus, sequence(split(Regex(r"^\s*\w+|\h{2}|[\w\u00e9]+$|[^\W\d]|[]x[:digit:]]"), "isolated")), 1500)
+    return {"neox": neox, "dolma2": dolma2, "deepseek": deepseek, "falcon": falcon, "roberta": roberta, "merged": merged, "words": words,
+            "lines": lines, "bert": bert, "lines_of_text": lines_of_text}
 
 
 def characters_of_every_kind():
@@ -99,7 +140,7 @@ def compositions(codes):
 def random_texts(count):
     draw = random.Random(4)
     parts = [" ", "  ", "\n", "\t", "\r\n", "'s", "'LL", "12", "7", "the", " sea", "É", "東", "😀", "\u00a0", "<|endoftext|>", ".", "!?",
-             "foo_", "bar", "\u0301", "_", "<|eot id|>", "\n  c"]
+             "foo_", "bar", "\u0301", "_", "<|eot id|>", "\n  c", "foo", "<mask>", "<sep>", "both", "<\uff5cend\u2581of\u2581sentence\uff5c>", "ab", "0f"]
     return ["".join(draw.choice(parts) for _ in range(draw.randrange(60))) for _ in range(count)]
 
 
@@ -113,20 +154,29 @@ def ids_of(tokenizer, texts):
     return [encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
 
 
+def write_ids(folder, name, tokenizer, texts):
+    (folder / f"{name}.ids").write_text(json.dumps(ids_of(tokenizer, texts)))
+    if name not in SPLIT:
+        return
+    tokenizer.encode_special_tokens = True
+    (folder / f"{name}.split.ids").write_text(json.dumps(ids_of(tokenizer, texts)))
+    tokenizer.encode_special_tokens = False
+
+
 def main():
     folder, source = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     files, texts = texts_of(source)
-    if len(sys.argv) > 3:
-        ids = ids_of(Tokenizer.from_file(str(folder / sys.argv[3])), texts)
-        (folder / "again.ids").write_text(json.dumps(ids))
-        return
     (folder / "texts.json").write_text(json.dumps(texts))
+    for file in sys.argv[3:]:
+        write_ids(folder, pathlib.Path(file).stem, Tokenizer.from_file(str(folder / file)), texts)
+    if len(sys.argv) > 3:
+        return
     pairs = [(text, unicodedata.normalize("NFC", text)) for text in
              [*compositions(all_characters()), "a" + "\u0301\u0316" * 20000 + "\u0300"]]
     (folder / "normal_form_c.json").write_text(json.dumps(pairs))
     for name, tokenizer in trained(files + ODD).items():
         tokenizer.save(str(folder / f"{name}.json"))
-        (folder / f"{name}.ids").write_text(json.dumps(ids_of(tokenizer, texts)))
+        write_ids(folder, name, tokenizer, texts)
         if name == "gpt2":
             tokenizer.model.save(str(folder))
 

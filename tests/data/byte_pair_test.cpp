@@ -2,6 +2,7 @@
 // written.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "terrace/base/json.h"
@@ -24,7 +25,8 @@ using Ids = std::vector<int32_t>;
 // Runs tests/data/byte_pair_cases.py, in a folder of its own.
 class Cases {
  public:
-  Cases() { run(""); }
+  // Trains tokenizers, or takes one that is there.
+  explicit Cases(const std::string& file = "") { run(file.empty() ? "" : " " + file); }
 
   BytePairTokenizer tokenizer(const std::string& name) const {
     return {parse_tokenizer_json(text(name + ".json"), name), name};
@@ -33,11 +35,15 @@ class Cases {
   std::vector<std::string> texts() const { return nlohmann::json::parse(text("texts.json")); }
   std::vector<Ids> ids(const std::string& name) const { return nlohmann::json::parse(text(name + ".ids")); }
 
+  bool has_split_ids(const std::string& name) const {
+    return std::filesystem::exists(folder_.path() / (name + ".split.ids"));
+  }
+
   // What the package makes of the texts with a tokenizer.json of ours.
   std::vector<Ids> ids_of_file(const std::string& bytes) const {
     folder_.write("written.json", bytes);
     run(" written.json");
-    return ids("again");
+    return ids("written");
   }
 
  private:
@@ -52,13 +58,13 @@ class Cases {
 };
 
 void expect_equal(const BytePairTokenizer& tokenizer, const std::vector<std::string>& texts,
-                  const std::vector<Ids>& expected, const std::string& name) {
+                  const std::vector<Ids>& expected, const std::string& name, SpecialTokens special) {
   ASSERT_EQ(texts.size(), expected.size());
-  const auto encoder = tokenizer.make_encoder();
+  const auto encoder = tokenizer.make_encoder(special);
   size_t tokens = 0;
   for (size_t i = 0; i < texts.size(); ++i) {
     Ids ids;
-    encoder->encode(texts[i], true, ids);
+    encoder->encode(texts[i], true, true, ids);
     ASSERT_EQ(ids, expected[i]) << name << ", text " << i << ": " << texts[i].substr(0, 200);
     tokens += ids.size();
   }
@@ -67,12 +73,12 @@ void expect_equal(const BytePairTokenizer& tokenizer, const std::vector<std::str
 
 // Parts as terrace data prepare cuts them.
 Ids in_parts(const BytePairTokenizer& tokenizer, const std::string& text, size_t block) {
-  const auto encoder = tokenizer.make_encoder();
+  const auto encoder = tokenizer.make_encoder(SpecialTokens::keep);
   Ids ids;
   bool starts = true;
   for (std::string_view rest = text; !rest.empty(); starts = false) {
     const size_t size = rest.size() > block ? tokenizer.cut(rest.substr(0, block)) : rest.size();
-    encoder->encode(rest.substr(0, size), starts, ids);
+    encoder->encode(rest.substr(0, size), starts, size == rest.size(), ids);
     rest.remove_prefix(size);
   }
   return ids;
@@ -82,18 +88,28 @@ Ids in_parts(const BytePairTokenizer& tokenizer, const std::string& text, size_t
 TEST(BytePair, IdsEqualThoseOfTheTokenizersPackage) {
   const Cases cases;
   const std::vector<std::string> texts = cases.texts();
-  for (const std::string name : {"gpt2", "llama3", "qwen2", "prefixed", "digits", "composed"}) {
+  for (const std::string name :
+       {"gpt2", "llama3", "qwen2", "prefixed", "digits", "composed", "neox", "dolma2", "deepseek", "falcon", "roberta",
+        "merged", "words", "lines", "bert", "lines_of_text"}) {
     const BytePairTokenizer tokenizer = cases.tokenizer(name);
-    expect_equal(tokenizer, texts, cases.ids(name), name);
+    expect_equal(tokenizer, texts, cases.ids(name), name, SpecialTokens::keep);
+    if (cases.has_split_ids(name)) {
+      expect_equal(tokenizer, texts, cases.ids(name + ".split"), name, SpecialTokens::split);
+    }
     EXPECT_EQ(parse_tokenizer_json(dump_tokenizer_json(tokenizer.model()), "dumped"), tokenizer.model()) << name;
+    // Its lines begin and end words, and the beginning of a part is taken for that of a line.
+    if (name == "lines_of_text") continue;
     for (size_t i = 0; i < texts.size(); i += 3) {
-      ASSERT_EQ(in_parts(tokenizer, texts[i], 4000), tokenizer.encode(texts[i])) << name << ", text " << i;
+      ASSERT_EQ(in_parts(tokenizer, texts[i], 4000), tokenizer.encode(texts[i], SpecialTokens::keep))
+          << name << ", text " << i;
     }
   }
   const BytePairTokenizer llama3 = cases.tokenizer("llama3");
   EXPECT_EQ(llama3.end_token(), 0);
   EXPECT_EQ(llama3.vocabulary(), 3002);
-  EXPECT_EQ(cases.ids_of_file(dump_tokenizer_json(llama3.model())), cases.ids("llama3"));
+  for (const char* name : {"llama3", "falcon", "roberta", "merged"}) {
+    EXPECT_EQ(cases.ids_of_file(dump_tokenizer_json(cases.tokenizer(name).model())), cases.ids(name)) << name;
+  }
   const std::vector<std::pair<std::string, std::string>> pairs =
       nlohmann::json::parse(cases.text("normal_form_c.json"));
   EXPECT_GT(pairs.size(), 250U);
@@ -129,7 +145,8 @@ TEST(BytePair, MergesTheFirstOfTheListFirst) {
   const BytePairTokenizer tokenizer(model, "small");
   EXPECT_EQ(tokenizer.encode("the"), Ids{257});
   EXPECT_EQ(tokenizer.encode("th"), Ids{256});
-  EXPECT_EQ(tokenizer.encode("the<|endoftext|>th"), (Ids{257, 258, 256}));
+  EXPECT_EQ(tokenizer.encode("the<|endoftext|>th", SpecialTokens::keep), (Ids{257, 258, 256}));
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("the<|endoftext|>th")), "the<|endoftext|>th");
   // "h e" before "t h": the word splits otherwise.
   model.vocabulary["he"] = 259;
   model.merges.insert(model.merges.begin(), {"h", "e"});
@@ -147,7 +164,7 @@ TEST(BytePair, EveryStringOfBytesRoundTrips) {
   }
   BytePairEncoder encoder(tokenizer);
   Ids ids;
-  encoder.encode("a\xFF\xFE ok \xE4\xB8", true, ids);
+  encoder.encode("a\xFF\xFE ok \xE4\xB8", true, true, ids);
   EXPECT_EQ(encoder.counts(), (EncodeCounts{.invalid_bytes = 4}));
 }
 
@@ -183,6 +200,7 @@ TEST(BytePair, KeysOfTheModelMayBeNull) {
 }
 
 TEST(BytePair, RefusesUnsupportedPartsByName) {
+  const Json bytes{{"type", "ByteLevel"}};
   const std::vector<std::pair<std::string, std::string>> cases{
       {changed("/normalizer", {{"type", "NFKC"}}), "normalizer NFKC"},
       {changed("/model/type", "WordPiece"), "model WordPiece"},
@@ -190,10 +208,14 @@ TEST(BytePair, RefusesUnsupportedPartsByName) {
       {changed("/model/dropout", 0.1), "dropout 0.1"},
       {changed("/model/end_of_word_suffix", "</w>"), "end_of_word_suffix \"</w>\""},
       {changed("/pre_tokenizer", nullptr), "no pre_tokenizer"},
+      {changed("/normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "Lowercase"}}}}}),
+       "normalizer Lowercase"},
       {changed("/pre_tokenizer", {{"type", "Metaspace"}}), "pre_tokenizer Metaspace"},
+      {changed("/pre_tokenizer", {{"type", "Digits"}}), "pre_tokenizer Digits makes no bytes"},
+      {changed("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {bytes, bytes}}}), "has ByteLevel 2 times"},
+      {changed("/pre_tokenizer/pretokenizers/0/behavior", "Doubled"), "pre_tokenizer Split has behavior Doubled"},
       {changed("/decoder", {{"type", "WordPiece"}}), "decoder WordPiece"},
       {changed("/truncation", {{"max_length", 5}}), "truncation"},
-      {changed("/added_tokens/0/lstrip", true), "\"<|endoftext|>\" has lstrip = true"},
       {changed("/added_tokens/0/lstrip", nullptr), "type must be boolean, but is null"},
       {changed("/added_tokens/0/normalized", nullptr), "type must be boolean, but is null"},
       {changed("/added_tokens/0/content", ""), "has no text"},
@@ -227,6 +249,69 @@ TEST(BytePair, TheEndTokenIsKnownByItsName) {
   EXPECT_EQ(BytePairTokenizer(model, "file").end_token(), 258);
   model.added.push_back({.id = 259, .text = "[other]"});
   EXPECT_EQ(BytePairTokenizer(model, "file").end_token(), -1);
+  model.added.push_back({.id = 260,
+                         .text = "<\xEF\xBD\x9C"
+                                 "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"});
+  EXPECT_EQ(BytePairTokenizer(model, "file").end_token(), 260);
+}
+
+TEST(BytePair, AnOptionNamesTheEndToken) {
+  const TemporaryFolder folder;
+  BytePairModel model = small_model();
+  model.added = {{.id = 258, .text = "[one]"}, {.id = 259, .text = "[two]"}};
+  PrepareOptions options;
+  options.inputs = {folder.write("text.txt", "the [one] th")};
+  options.output = folder / "corpus";
+  options.tokenizer = folder.write("tokenizer.json", dump_tokenizer_json(model));
+  EXPECT_THAT(user_error([&] { prepare(options); }),
+              HasSubstr("name one with --end-token, by its text or its number: its 2 control tokens are [one], [two]"));
+  options.overwrite = true;
+  for (const auto& [word, end] : {std::pair("[two]", 259), {"258", 258}, {"the", 257}}) {
+    options.end_token = word;
+    prepare(options);
+    const TokenCorpus corpus(options.output);
+    std::vector<int64_t> tokens(corpus.tokens());
+    corpus.read(0, tokens, 260);
+    EXPECT_EQ(tokens.back(), end) << word;
+    EXPECT_EQ(std::count(tokens.begin(), tokens.end() - 1, 258), 0) << "a control token's text is split";
+  }
+  options.special_tokens = SpecialTokens::keep;
+  const PrepareReport report = prepare(options);
+  EXPECT_EQ(report.counts.special_texts, 1U);
+  const TokenCorpus corpus(options.output);
+  std::vector<int64_t> tokens(corpus.tokens());
+  corpus.read(0, tokens, 260);
+  EXPECT_EQ(std::count(tokens.begin(), tokens.end(), 258), 1);
+  for (const auto& [word, said] : {std::pair("260", "--end-token 260: the tokenizer has tokens 0 to 259"),
+                                   {"two words", "--end-token 'two words' is 9 tokens of this tokenizer"}}) {
+    options.end_token = word;
+    EXPECT_THAT(user_error([&] { prepare(options); }), HasSubstr(said));
+  }
+}
+
+// Bytes that no text of UTF-8 has need no token.
+TEST(BytePair, BytesWithoutATokenBecomeU_FFFD) {
+  BytePairModel model = small_model();
+  model.vocabulary.erase(spelled("\xFF"));
+  const BytePairTokenizer tokenizer(model, "file");
+  EXPECT_FALSE(tokenizer.has_bytes());
+  EXPECT_EQ(tokenizer.encode("a\xFF the"), tokenizer.encode("a\xEF\xBF\xBD the"));
+  BytePairEncoder encoder(tokenizer);
+  Ids ids;
+  encoder.encode("\xFF\xFE", true, true, ids);
+  EXPECT_EQ(encoder.counts(), (EncodeCounts{.invalid_bytes = 2, .replaced_bytes = 1}));
+}
+
+TEST(BytePair, RealTokenizersGiveTheIdsOfTheTokenizersPackage) {
+  const std::filesystem::path shared = tests::source_dir().parent_path() / "shared/cases/text";
+  if (!std::filesystem::exists(shared)) GTEST_SKIP() << "no ../shared/cases/text";
+  for (const char* name : {"gpt_neox_20b_tokenizer.json", "olmo2_dolma2_tokenizer.json"}) {
+    const Cases cases((shared / name).string());
+    const BytePairTokenizer tokenizer(parse_tokenizer_json(read_text(shared / name), name), name);
+    EXPECT_EQ(tokenizer.end_token_name(), "<|endoftext|>");
+    const std::string stem = std::filesystem::path(name).stem().string();
+    expect_equal(tokenizer, cases.texts(), cases.ids(stem), stem, SpecialTokens::keep);
+  }
 }
 
 }  // namespace

@@ -50,6 +50,14 @@ std::string random_text(uint64_t number) {
   return text;
 }
 
+// SentencePiece does not tell its mark for a space from a space.
+std::string without_marks(std::string text) {
+  for (size_t at = text.find(space_mark); at != std::string::npos; at = text.find(space_mark, at)) {
+    text.replace(at, space_mark.size(), " ");
+  }
+  return text;
+}
+
 TEST(Tokenizer, EveryStringOfBytesRoundTrips) {
   const SentencePieceTokenizer tokenizer = SentencePieceTokenizer::from_model(sample_model(), "sample");
   EXPECT_EQ(tokenizer.vocabulary(), 500);
@@ -57,17 +65,17 @@ TEST(Tokenizer, EveryStringOfBytesRoundTrips) {
   std::vector<std::string> texts = odd_texts();
   texts.push_back(sample_english());
   for (uint64_t i = 0; i < 300; ++i) texts.push_back(random_text(i));
-  for (const std::string& text : texts) ASSERT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+  for (const std::string& text : texts) ASSERT_EQ(tokenizer.decode(tokenizer.encode(text)), without_marks(text));
   std::string all_bytes;
   for (int byte = 0; byte < 256; ++byte) all_bytes += static_cast<char>(byte);
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(all_bytes)), all_bytes);
 }
 
-TEST(Tokenizer, CountsBytesAndMarksThatSentencePieceLoses) {
+TEST(Tokenizer, CountsBytesAndMarksThatSentencePieceChanges) {
   const SentencePieceTokenizer tokenizer = SentencePieceTokenizer::from_model(sample_model(), "sample");
   SentencePieceEncoder encoder(tokenizer);
   std::vector<int32_t> ids;
-  encoder.encode("a\xE2\x96\x81 b\xFF\xFE c", true, ids);
+  encoder.encode("a\xE2\x96\x81 b\xFF\xFE c", true, true, ids);
   EXPECT_EQ(encoder.counts(), (EncodeCounts{.invalid_bytes = 2, .space_marks = 1}));
 }
 
@@ -80,7 +88,7 @@ TEST(Tokenizer, TextGivenInPartsHasTheSameIds) {
     std::vector<int32_t> ids;
     for (std::string_view rest = text; !rest.empty();) {
       const size_t size = rest.size() <= block ? rest.size() : tokenizer.cut(rest.substr(0, block));
-      encoder.encode(rest.substr(0, size), size == text.size() || rest.size() == text.size(), ids);
+      encoder.encode(rest.substr(0, size), rest.size() == text.size(), size == rest.size(), ids);
       rest.remove_prefix(size);
     }
     EXPECT_EQ(ids, whole) << block;
@@ -129,8 +137,6 @@ TEST(Tokenizer, IdsEqualThoseOfPythonsPackageForTheWholeText) {
       std::string ids, expected_ids;
       for (int32_t id : tokenizer.encode(line)) ids += (ids.empty() ? "" : " ") + std::to_string(id);
       std::getline(expected, expected_ids);
-      // Pieces across words leave no exact place to cut, so only texts shorter than a segment are equal.
-      if (name == "bpe_across_words" && line.size() > 16'000) continue;
       ASSERT_EQ(ids, expected_ids) << name << ": " << line.substr(0, 100);
     }
   }
@@ -171,9 +177,11 @@ TEST(Tokenizer, ADummyPrefixLosesNothing) {
   run_python(folder, python_models, {folder.path().string()});
   for (const std::string name : {"bpe_dummy_prefix", "bpe_across_words"}) {
     const auto tokenizer = SentencePieceTokenizer::from_model(read_text(folder / (name + ".model")), name);
-    for (const std::string& text : odd_texts()) ASSERT_EQ(tokenizer.decode(tokenizer.encode(text)), text) << name;
+    for (const std::string& text : odd_texts()) {
+      ASSERT_EQ(tokenizer.decode(tokenizer.encode(text)), without_marks(text)) << name;
+    }
     for (uint64_t i = 0; i < 300; ++i) {
-      ASSERT_EQ(tokenizer.decode(tokenizer.encode(random_text(i))), random_text(i)) << name;
+      ASSERT_EQ(tokenizer.decode(tokenizer.encode(random_text(i))), without_marks(random_text(i))) << name;
     }
   }
 }

@@ -9,8 +9,7 @@ EncodedBlock BlockEncoder::encode(const TextBlock& block) {
   encoded.malformed = for_each_text(
       block, rules_, [&](std::string_view text, bool starts, bool ends) { encode_part(text, starts, ends, encoded); });
   const EncodeCounts& after = encoder_->counts();
-  encoded.counts = {after.invalid_bytes - before.invalid_bytes, after.space_marks - before.space_marks,
-                    after.unknown_tokens - before.unknown_tokens};
+  encoded.counts = after - before;
   return encoded;
 }
 
@@ -20,11 +19,11 @@ void BlockEncoder::encode_part(std::string_view text, bool starts, bool ends, En
     return;
   }
   const size_t first = encoded.tokens.size();
-  encoder_->encode(text, starts, encoded.tokens);
+  encoder_->encode(text, starts, ends, encoded.tokens);
   encoded.text_bytes += text.size();
   if (!decodes_to(text, std::span(encoded.tokens).subspan(first), starts)) ++encoded.changed_parts;
   if (!ends) return;
-  encoded.tokens.push_back(tokenizer_.end_token());
+  encoded.tokens.push_back(document_.end);
   encoded.ends.push_back(encoded.tokens.size());
 }
 

@@ -24,11 +24,17 @@ struct EncodedBlock {
   std::vector<MalformedLine> malformed = {};
 };
 
+// What a document's tokens are besides those of its words.
+struct DocumentTokens {
+  int32_t end = -1;  // closes it
+  SpecialTokens special = SpecialTokens::split;
+};
+
 // One per thread. The tokenizer and the rules must outlive it.
 class BlockEncoder {
  public:
-  BlockEncoder(const Tokenizer& tokenizer, const BlockRules& rules)
-      : tokenizer_(tokenizer), rules_(rules), encoder_(tokenizer.make_encoder()) {}
+  BlockEncoder(const Tokenizer& tokenizer, const BlockRules& rules, const DocumentTokens& document)
+      : tokenizer_(tokenizer), rules_(rules), document_(document), encoder_(tokenizer.make_encoder(document.special)) {}
 
   EncodedBlock encode(const TextBlock& block);
 
@@ -38,6 +44,7 @@ class BlockEncoder {
 
   const Tokenizer& tokenizer_;
   const BlockRules& rules_;
+  DocumentTokens document_;
   std::unique_ptr<TextEncoder> encoder_;
 };
 

@@ -86,6 +86,7 @@ Json json_of_rules(const BlockRules& rules) {
 struct RunTokenizer {
   std::string model = {}, training = {};  // the bytes, and what they were trained on
   std::unique_ptr<const Tokenizer> tokenizer = {};
+  DocumentTokens document = {};
   TokenizerRecord record = {};
   std::unique_ptr<AtomicFile> trained = {};
 };
@@ -95,6 +96,22 @@ std::string model_left(const std::filesystem::path& folder, const std::string& t
   const std::filesystem::path model = folder / "tokenizer", of = folder / "training";
   const bool is_there = std::filesystem::exists(model) && std::filesystem::exists(of);
   return is_there && read_text(of) == training ? read_text(model) : "";
+}
+
+DocumentTokens document_tokens(const PrepareOptions& options, const Tokenizer& tokenizer) {
+  DocumentTokens document{.end = tokenizer.end_token(), .special = options.special_tokens};
+  if (!options.end_token.empty()) document.end = tokenizer.token_named("--end-token", options.end_token);
+  if (document.end >= 0) return document;
+  constexpr size_t shown = 8;
+  const std::vector<std::string>& names = tokenizer.special_names();
+  const std::vector<std::string> first(names.begin(), names.begin() + std::min(shown, names.size()));
+  throw UserError::of(
+      "{} does not say which token closes documents (</s>, <|endoftext|> or the like); name one with --end-token, by "
+      "its text or its number{}",
+      options.tokenizer,
+      names.empty() ? ""
+                    : fmt::format(": its {} are {}{}", counted(names.size(), "control token"), fmt::join(first, ", "),
+                                  names.size() > shown ? ", ..." : ""));
 }
 
 RunTokenizer make_tokenizer(const PrepareOptions& options, const std::vector<InputFile>& files,
@@ -119,12 +136,7 @@ RunTokenizer make_tokenizer(const PrepareOptions& options, const std::vector<Inp
   }
   made.tokenizer = Tokenizer::from_bytes(made.model, options.tokenizer);
   made.record = record_tokenizer(made.model, made.tokenizer->vocabulary());
-  if (made.tokenizer->end_token() < 0) {
-    throw UserError::of(
-        "{} has no end token (</s>, <|endoftext|> or the like) to close documents with; train one that has, such as "
-        "with --train-tokenizer",
-        options.tokenizer);
-  }
+  made.document = document_tokens(options, *made.tokenizer);
   return made;
 }
 
@@ -174,8 +186,14 @@ class TextRun {
     made_ = make_tokenizer(options_, files_, inputs);
     writer_.emplace(options_.output, made_.tokenizer->vocabulary(),
                     CorpusWriter::Options{.overwrite = options_.overwrite, .tokenizer = made_.record});
-    const Json identity = {"tokens", 1, made_.record.checksum, json_of_rules(options_.rules),
-                           static_cast<int>(options_.format)};
+    // 2: the ids of SentencePiece models without a free guard character, and of texts of control tokens, were others.
+    const Json identity = {"tokens",
+                           2,
+                           made_.record.checksum,
+                           json_of_rules(options_.rules),
+                           static_cast<int>(options_.format),
+                           made_.document.end,
+                           static_cast<int>(made_.document.special)};
     parts_.begin({.identity = digest_of(identity),
                   .inputs = std::move(inputs),
                   .more = {{"formats", formats}, {"tokenizer", made_.record.checksum}}},
@@ -190,6 +208,7 @@ class TextRun {
     made_.model = read_text(options_.train ? parts_.folder() / "tokenizer" : std::filesystem::path(options_.tokenizer));
     made_.tokenizer = Tokenizer::from_bytes(made_.model, options_.tokenizer);
     made_.record = record_tokenizer(made_.model, made_.tokenizer->vocabulary());
+    made_.document = document_tokens(options_, *made_.tokenizer);
     const Json& more = parts_.plan().more;
     if (more.at("tokenizer") != made_.record.checksum) {
       throw UserError::of("rank {} sees another {} than rank 0; all ranks must see the same files", ranks_.rank(),
@@ -228,7 +247,7 @@ class TextRun {
           return block;
         },
         [&]() -> std::function<EncodedBlock(TextBlock&)> {
-          auto encoder = std::make_shared<BlockEncoder>(*made_.tokenizer, rules);
+          auto encoder = std::make_shared<BlockEncoder>(*made_.tokenizer, rules, made_.document);
           return [encoder](TextBlock& block) { return encoder->encode(block); };
         },
         [&](EncodedBlock& block) {
@@ -276,6 +295,8 @@ class TextRun {
     report_.threads = threads() * static_cast<int>(ranks_.size());
     report_.vocabulary = made_.tokenizer->vocabulary();
     report_.type = writer_->type();
+    report_.tokenizer_changes_text = made_.tokenizer->changes_text();
+    report_.special_tokens = options_.special_tokens;
   }
 
   std::filesystem::path places_path() const { return parts_.folder() / "places.json"; }
@@ -334,22 +355,6 @@ std::string output_prefix(const std::string& output) {
 PrepareReport prepare(const PrepareOptions& options) {
   const std::unique_ptr<PrepareRanks> alone = one_prepare_rank();
   return TextRun(options, options.ranks != nullptr ? *options.ranks : *alone).run();
-}
-
-std::vector<std::string> PrepareReport::warnings() const {
-  std::vector<std::string> lines;
-  const auto add = [&](uint64_t count, std::string_view one, std::string_view several, std::string_view what) {
-    if (count > 0) lines.push_back(fmt::format("{} {}", counted(count, one, several), what));
-  };
-  add(malformed_lines, "malformed line was", "malformed lines were", "left out");
-  add(empty_documents, "empty document was", "empty documents were", "left out");
-  add(counts.invalid_bytes, "byte outside of UTF-8 was", "bytes outside of UTF-8 were", "escaped as byte tokens");
-  add(counts.space_marks, "character U+2581 was", "characters U+2581 were", "escaped as byte tokens");
-  add(counts.unknown_tokens, "character is", "characters are",
-      "unknown to the tokenizer and lost; one with byte fallback keeps them");
-  add(changed_parts, "part of a document does", "parts of documents do",
-      "not decode to the same bytes: the tokenizer normalises or lacks characters");
-  return lines;
 }
 
 Json PrepareReport::json() const {

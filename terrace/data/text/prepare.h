@@ -11,6 +11,7 @@
 #include "terrace/data/text/corpus_index.h"
 #include "terrace/data/text/text_blocks.h"
 #include "terrace/data/text/token_parts.h"
+#include "terrace/data/text/tokenizer/special_tokens.h"
 
 namespace terrace::data {
 
@@ -20,6 +21,8 @@ struct PrepareOptions {
   std::string output;               // prefix of .bin and .idx
   std::string tokenizer;            // path of a tokenizer: read, or written where `train` is set
   bool train = false;
+  std::string end_token;  // that closes documents, by its number or text; "": the tokenizer's
+  SpecialTokens special_tokens = SpecialTokens::split;
   int64_t vocabulary = 32'000;       // of a trained tokenizer
   uint64_t sample_bytes = 16 << 20;  // of text that a tokenizer is trained on
   FormatChoice format = FormatChoice::by_name;
@@ -41,6 +44,8 @@ std::string output_prefix(const std::string& output);
 struct PrepareReport : EncodedText {
   uint64_t files = 0;
   int64_t vocabulary = 0;
+  bool tokenizer_changes_text = false;  // Tokenizer::changes_text()
+  SpecialTokens special_tokens = SpecialTokens::split;
   TokenType type = TokenType::uint16;
   int threads = 0;     // of all ranks
   double seconds = 0;  // of encoding
@@ -51,7 +56,7 @@ struct PrepareReport : EncodedText {
 };
 
 // Writes options.output.bin, .idx and .corpus.json, and the tokenizer that was trained for them, all of them or none.
-// Each document ends with the tokenizer's end token. The result does not depend on the number of threads and ranks:
+// Each document ends with the end token. The result does not depend on the number of threads and ranks:
 // ranks share the input files by size (file_parts.h). The report is the first rank's; that of other ranks is empty.
 // Throws UserError for errors that the user can correct, on all ranks, with text on the first alone.
 PrepareReport prepare(const PrepareOptions& options);

@@ -38,6 +38,8 @@ Json EncodedText::json_of_counts() const {
           {"malformed_lines", malformed_lines},
           {"first_malformed", malformed},
           {"invalid_bytes", counts.invalid_bytes},
+          {"replaced_bytes", counts.replaced_bytes},
+          {"special_texts", counts.special_texts},
           {"space_marks", counts.space_marks},
           {"unknown_tokens", counts.unknown_tokens},
           {"changed_parts", changed_parts}};
@@ -51,8 +53,10 @@ EncodedText EncodedText::of_json(const Json& counts) {
                    .changed_parts = counts.at("changed_parts"),
                    .malformed_lines = counts.at("malformed_lines"),
                    .counts = {.invalid_bytes = counts.at("invalid_bytes"),
+                              .replaced_bytes = counts.at("replaced_bytes"),
                               .space_marks = counts.at("space_marks"),
-                              .unknown_tokens = counts.at("unknown_tokens")}};
+                              .unknown_tokens = counts.at("unknown_tokens"),
+                              .special_texts = counts.at("special_texts")}};
   for (const Json& line : counts.at("first_malformed")) {
     text.first_malformed.push_back({.file = line.at("file"), .line = line.at("line"), .reason = line.at("reason")});
   }

@@ -8,74 +8,49 @@
 #include "terrace/data/text/tokenizer/utf8.h"
 
 namespace terrace::data {
-namespace {
 
-using AddedByByte = std::vector<std::vector<const AddedToken*>>;
-
-// Calls take(part, token) for the text before each added token (token null, the part perhaps empty) and for the token;
-// of tokens that start at one place the longest counts.
-template <typename Take>
-void split_at_tokens(std::string_view text, const AddedByByte& added, Take take) {
-  size_t done = 0;
-  for (size_t at = 0; at < text.size(); ++at) {
-    for (const AddedToken* token : added[static_cast<uint8_t>(text[at])]) {
-      if (!text.substr(at).starts_with(token->text)) continue;
-      take(text.substr(done, at - done), nullptr);
-      take(text.substr(at, token->text.size()), token);
-      done = at + token->text.size();
-      at = done - 1;
-      break;
-    }
-  }
-  take(text.substr(done), nullptr);
-}
-
-}  // namespace
-
-BytePairEncoder::BytePairEncoder(const BytePairTokenizer& tokenizer) : tokenizer_(tokenizer) {
-  for (const UnicodePattern& pattern : tokenizer.patterns_) matchers_.emplace_back(pattern);
-}
-
-void BytePairEncoder::encode(std::string_view text, bool starts_text, std::vector<int32_t>& ids) {
+void BytePairEncoder::encode(std::string_view text, bool starts_text, bool, std::vector<int32_t>& ids) {
   bool starts_section = starts_text;
-  split_at_tokens(text, tokenizer_.plain_added_, [&](std::string_view outer, const AddedToken* plain) {
-    if (plain != nullptr) {
-      ids.push_back(plain->id);
-      starts_section = true;
-      return;
-    }
-    const std::string_view normalized = tokenizer_.model_.normal_form_c ? to_normal_form_c(outer, normalized_) : outer;
-    split_at_tokens(normalized, tokenizer_.normalized_added_, [&](std::string_view part, const AddedToken* token) {
-      if (token != nullptr) {
-        ids.push_back(token->id);
-      } else if (!part.empty()) {
-        encode_section(part, starts_section, ids);
-      }
-      starts_section = true;
-    });
-  });
+  const auto take_token = [&](const AddedToken& token) {
+    ids.push_back(token.id);
+    starts_section = true;
+  };
+  counts_.special_texts +=
+      tokenizer_.plain_added_.split(text, special_, [&](std::string_view outer, const AddedToken* plain) {
+        if (plain != nullptr) return take_token(*plain);
+        const std::string_view normalized =
+            tokenizer_.model_.normal_form_c ? to_normal_form_c(outer, normalized_) : outer;
+        counts_.special_texts += tokenizer_.normalized_added_.split(
+            normalized, special_, [&](std::string_view part, const AddedToken* token) {
+              if (token != nullptr) return take_token(*token);
+              if (part.empty()) return;
+              encode_section(part, starts_section, ids);
+              starts_section = false;
+            });
+      });
 }
 
 void BytePairEncoder::encode_section(std::string_view text, bool starts_section, std::vector<int32_t>& ids) {
   std::string prefixed;
-  if (starts_section && tokenizer_.model_.add_prefix_space && text.front() != ' ') {
+  if (starts_section && tokenizer_.prefixes_section_ && text.front() != ' ') {
     prefixed = " " + std::string(text);
     text = prefixed;
   }
   while (!text.empty()) {
     const size_t valid = valid_length(text);
-    if (valid > 0) encode_run(text.substr(0, valid), 0, ids);
+    splitter_.split(text.substr(0, valid), [&](std::string_view word) { encode_word(word, ids); });
     text.remove_prefix(valid);
     if (text.empty()) return;
     ++counts_.invalid_bytes;
-    ids.push_back(tokenizer_.byte_ids_[static_cast<uint8_t>(text.front())]);
+    const int32_t id = tokenizer_.byte_ids_[static_cast<uint8_t>(text.front())];
     text.remove_prefix(1);
+    if (id >= 0) {
+      ids.push_back(id);
+    } else {
+      ++counts_.replaced_bytes;
+      encode_word(replacement_character, ids);
+    }
   }
-}
-
-void BytePairEncoder::encode_run(std::string_view text, size_t level, std::vector<int32_t>& ids) {
-  if (level == matchers_.size()) return encode_word(text, ids);
-  matchers_[level].split(text, [&](std::string_view piece) { encode_run(piece, level + 1, ids); });
 }
 
 void BytePairEncoder::encode_word(std::string_view word, std::vector<int32_t>& ids) {

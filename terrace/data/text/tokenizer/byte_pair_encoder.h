@@ -14,9 +14,10 @@ namespace terrace::data {
 
 class BytePairEncoder : public TextEncoder {
  public:
-  explicit BytePairEncoder(const BytePairTokenizer& tokenizer);
+  explicit BytePairEncoder(const BytePairTokenizer& tokenizer, SpecialTokens special = SpecialTokens::split)
+      : tokenizer_(tokenizer), special_(special), splitter_(tokenizer.splitter_) {}
 
-  void encode(std::string_view text, bool starts_text, std::vector<int32_t>& ids) override;
+  void encode(std::string_view text, bool starts_text, bool ends_text, std::vector<int32_t>& ids) override;
 
  private:
   // A token of the word that is being merged; -1 once it is part of the one before.
@@ -30,13 +31,13 @@ class BytePairEncoder : public TextEncoder {
   };
 
   void encode_section(std::string_view text, bool starts_section, std::vector<int32_t>& ids);
-  void encode_run(std::string_view text, size_t level, std::vector<int32_t>& ids);
   void encode_word(std::string_view word, std::vector<int32_t>& ids);
   void merge(std::string_view word, std::vector<int32_t>& ids);
   void add_candidate(int32_t left);
 
   const BytePairTokenizer& tokenizer_;
-  std::vector<UnicodePattern::Matcher> matchers_;
+  SpecialTokens special_;
+  WordSplitter::Matcher splitter_;
   WordCache words_;
   std::string normalized_;
   std::vector<Symbol> symbols_;

@@ -8,25 +8,22 @@
 #include <utility>
 #include <vector>
 
-namespace terrace::data {
+#include "terrace/data/text/tokenizer/split_rule.h"
+#include "terrace/data/text/tokenizer/token_matcher.h"
 
-// A token that is matched in the text as a whole, before words are split.
-struct AddedToken {
-  int32_t id = 0;
-  std::string text;
-  bool special = true;      // a control token: decodes to nothing
-  bool normalized = false;  // matched only in the text that added tokens without this flag leave, after the normalizer
-  bool operator==(const AddedToken&) const = default;
-};
+namespace terrace::data {
 
 struct BytePairModel {
   std::unordered_map<std::string, int32_t> vocabulary;      // by spelling in the byte alphabet
   std::vector<std::pair<std::string, std::string>> merges;  // pairs of spellings in the order of merging
   std::vector<AddedToken> added;
-  std::vector<std::string> patterns;  // each splits the pieces of the previous one
-  bool normal_form_c = false;         // the text that plain added tokens leave is brought to this form first
-  bool add_prefix_space = false;      // a text that does not start with a space gets one
-  bool ignore_merges = false;         // a word that is in the vocabulary becomes that token without merges
+  bool normal_form_c = false;  // the text that plain added tokens leave is brought to this form first
+  // The pre-tokenizer: rules that each split the pieces of the previous one, then ByteLevel, then rules that see the
+  // pieces as ByteLevel has spelled them in the byte alphabet.
+  std::vector<SplitRule> patterns, byte_patterns;
+  bool add_prefix_space = false;   // by ByteLevel: a piece that does not start with a space gets one
+  bool byte_level_splits = false;  // by ByteLevel: by gpt2_pattern
+  bool ignore_merges = false;      // a word that is in the vocabulary becomes that token without merges
   bool operator==(const BytePairModel&) const = default;
 };
 

@@ -13,32 +13,23 @@
 namespace terrace::data {
 namespace {
 
-constexpr std::array<std::string_view, 6> end_token_names = {"<|endoftext|>", "<|end_of_text|>", "</s>",
-                                                             "<|eos|>",       "<eos>",           "<|im_end|>"};
+constexpr std::array<std::string_view, 7> end_token_names = {"<|endoftext|>",
+                                                             "<|end_of_text|>",
+                                                             "</s>",
+                                                             "<|eos|>",
+                                                             "<eos>",
+                                                             "<|im_end|>",
+                                                             "<\xEF\xBD\x9C"
+                                                             "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
 
-// Unicode's spaces outside of ASCII.
-constexpr std::array<std::string_view, 8> wide_spaces = {"\xC2\x85",     "\xC2\xA0",     "\xE1\x9A\x80",
-                                                         "\xE2\x80\xA8", "\xE2\x80\xA9", "\xE2\x80\xAF",
-                                                         "\xE2\x81\x9F", "\xE3\x80\x80"};
-
-bool is_blank(char here) { return here == ' ' || (here >= '\t' && here <= '\r'); }
-
-bool ends_with_space(std::string_view text) {
-  if (static_cast<uint8_t>(text.back()) < 0x80) return is_blank(text.back());
-  if (text.size() >= 3 && text.substr(text.size() - 3, 2) == "\xE2\x80" && text.back() <= '\x8A') return true;
-  return std::any_of(wide_spaces.begin(), wide_spaces.end(), [&](auto space) { return text.ends_with(space); });
-}
-
-bool starts_with_space(std::string_view text) {
-  if (static_cast<uint8_t>(text.front()) < 0x80) return is_blank(text.front());
-  const size_t length = character_length(text);
-  return length > 0 && ends_with_space(text.substr(0, length));
-}
+// Bytes that are in no character of UTF-8: no valid text has them.
+bool occurs_in_utf8(size_t byte) { return byte < 0xC0 || (byte > 0xC1 && byte < 0xF5); }
 
 }  // namespace
 
 BytePairTokenizer::BytePairTokenizer(BytePairModel model, const std::string& name) : model_(std::move(model)) {
-  for (const std::string& pattern : model_.patterns) patterns_.emplace_back(pattern, name);
+  splitter_ = WordSplitter(model_, name);
+  prefixes_section_ = model_.add_prefix_space && model_.patterns.empty();
   read_vocabulary(name);
   read_merges(name);
   read_added(name);
@@ -65,10 +56,16 @@ void BytePairTokenizer::read_vocabulary(const std::string& name) {
     if (model_.ignore_merges) words_.emplace(text, id);
   }
   for (const AddedToken& token : model_.added) place(token.id, token.text) = token.special ? "" : token.text;
-  const auto missing = std::count(byte_ids_.begin(), byte_ids_.end(), -1);
+  int missing = 0;
+  for (size_t byte = 0; byte < byte_ids_.size(); ++byte) {
+    if (byte_ids_[byte] >= 0) continue;
+    has_bytes_ = false;
+    if (occurs_in_utf8(byte)) ++missing;
+  }
   if (missing > 0) {
     throw UserError::of(
-        "{}: {} of the 256 bytes have no token, and texts with them could not be kept; train it with "
+        "{}: {} of the 256 bytes have no token though UTF-8 uses them, and texts with them could not be kept; train it "
+        "with "
         "initial_alphabet=ByteLevel.alphabet()",
         name, missing);
   }
@@ -91,24 +88,18 @@ void BytePairTokenizer::read_merges(const std::string& name) {
 }
 
 void BytePairTokenizer::read_added(const std::string& name) {
-  matched_ = model_.added;
-  for (AddedToken& token : matched_) {
+  for (AddedToken token : model_.added) {
     const auto known = model_.vocabulary.find(token.text);
     if (known != model_.vocabulary.end() && known->second != token.id) {
       throw UserError::of("{}: added token \"{}\" has id {}, and {} in the vocabulary", name, token.text, token.id,
                           known->second);
     }
+    if (token.special) special_names_.push_back(token.text);
     if (model_.normal_form_c && token.normalized) {
       std::string buffer;
       token.text = std::string(to_normal_form_c(token.text, buffer));
     }
-    auto& group = (token.normalized ? normalized_added_ : plain_added_)[static_cast<uint8_t>(token.text.front())];
-    group.push_back(&token);
-    if (std::any_of(token.text.begin(), token.text.end(), is_blank)) blank_added_.push_back(&token);
-  }
-  const auto longer = [](const AddedToken* a, const AddedToken* b) { return a->text.size() > b->text.size(); };
-  for (AddedByByte* kind : {&plain_added_, &normalized_added_}) {
-    for (auto& group : *kind) std::stable_sort(group.begin(), group.end(), longer);
+    (token.normalized ? normalized_added_ : plain_added_).add(std::move(token));
   }
 }
 
@@ -132,14 +123,8 @@ void BytePairTokenizer::find_end_token() {
 // Whether the words of the two texts are those of the texts joined.
 bool BytePairTokenizer::keeps_words_apart(std::string_view left, std::string_view right) const {
   const auto words_of = [this](const std::string& text) {
-    std::vector<std::string> words{text};
-    for (const UnicodePattern& pattern : patterns_) {
-      std::vector<std::string> pieces;
-      for (const std::string& word : words) {
-        UnicodePattern::Matcher(pattern).split(word, [&](std::string_view piece) { pieces.emplace_back(piece); });
-      }
-      words = std::move(pieces);
-    }
+    std::vector<std::string> words;
+    WordSplitter::Matcher(splitter_).split(text, [&](std::string_view word) { words.emplace_back(word); });
     return words;
   };
   std::vector<std::string> parts = words_of(std::string(left));
@@ -165,13 +150,7 @@ bool BytePairTokenizer::may_cut(std::string_view text, size_t at) const {
   const bool before_space = spaces_start_words_ && text[at] == ' ' && !ends_with_space(text.substr(0, at));
   const bool behind_newline = newlines_end_words_ && at > 1 && text[at - 1] == '\n' &&
                               !ends_with_space(text.substr(0, at - 1)) && !starts_with_space(text.substr(at));
-  if (!before_space && !behind_newline) return false;
-  return std::none_of(blank_added_.begin(), blank_added_.end(), [&](const AddedToken* token) {
-    for (size_t inside = 1; inside < token->text.size() && inside <= at; ++inside) {
-      if (text.substr(at - inside).starts_with(token->text)) return true;
-    }
-    return false;
-  });
+  return (before_space || behind_newline) && !plain_added_.crosses(text, at) && !normalized_added_.crosses(text, at);
 }
 
 size_t BytePairTokenizer::cut(std::string_view text) const {
@@ -181,8 +160,8 @@ size_t BytePairTokenizer::cut(std::string_view text) const {
   return cut_at_blank(text);  // not exact
 }
 
-std::unique_ptr<TextEncoder> BytePairTokenizer::make_encoder() const {
-  return std::make_unique<BytePairEncoder>(*this);
+std::unique_ptr<TextEncoder> BytePairTokenizer::make_encoder(SpecialTokens special) const {
+  return std::make_unique<BytePairEncoder>(*this, special);
 }
 
 }  // namespace terrace::data

@@ -10,21 +10,25 @@
 
 #include "terrace/data/text/tokenizer/byte_pair_model.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
-#include "terrace/data/text/tokenizer/unicode_pattern.h"
+#include "terrace/data/text/tokenizer/word_splitter.h"
 
 namespace terrace::data {
 
 // The ids equal those of the tokenizers package without its post-processor, which would add tokens of templates. Bytes
-// outside of UTF-8, which that package does not accept, are separate words.
+// outside of UTF-8, which that package does not accept, are separate words: the byte's token, or where it has none,
+// U+FFFD.
 class BytePairTokenizer : public Tokenizer {
  public:
-  // `name` is for error messages about repeated ids, large gaps between ids, merges of unknown tokens, and bytes
-  // without a token. The end token is the first of <|endoftext|>, <|end_of_text|>, </s>, <|eos|>, <eos> and <|im_end|>
-  // that is an added special token, else the only special token.
+  // `name` is for error messages about repeated ids, large gaps between ids, merges of unknown tokens, and bytes of
+  // UTF-8 without a token. The end token is the first of <|endoftext|>, <|end_of_text|>, </s>, <|eos|>, <eos>,
+  // <|im_end|> and DeepSeek's <｜end▁of▁sentence｜> that is an added special token, else the only special token.
   BytePairTokenizer(BytePairModel model, const std::string& name);
 
-  bool has_bytes() const override { return true; }
-  std::unique_ptr<TextEncoder> make_encoder() const override;
+  bool has_bytes() const override { return has_bytes_; }
+  bool changes_text() const override {
+    return model_.normal_form_c || model_.add_prefix_space || splitter_.drops_text();
+  }
+  std::unique_ptr<TextEncoder> make_encoder(SpecialTokens special) const override;
   size_t cut(std::string_view text) const override;
   const BytePairModel& model() const { return model_; }
 
@@ -38,9 +42,6 @@ class BytePairTokenizer : public Tokenizer {
   static uint64_t pair_key(int32_t left, int32_t right) {
     return (uint64_t{static_cast<uint32_t>(left)} << 32) | static_cast<uint32_t>(right);
   }
-  // Added tokens of one kind, by their first byte, the longest first.
-  using AddedByByte = std::vector<std::vector<const AddedToken*>>;
-
   void read_vocabulary(const std::string& name);
   void read_merges(const std::string& name);
   void read_added(const std::string& name);
@@ -50,15 +51,15 @@ class BytePairTokenizer : public Tokenizer {
   bool may_cut(std::string_view text, size_t at) const;
 
   BytePairModel model_;
-  std::vector<AddedToken> matched_;  // the added tokens as they are matched: normalized ones in the normalizer's form
-  std::vector<UnicodePattern> patterns_;
+  WordSplitter splitter_;
+  bool prefixes_section_ = false;  // a text, and what follows an added token, gets a space in front
+  bool has_bytes_ = true;
   std::vector<int32_t> byte_ids_ = std::vector<int32_t>(256, -1);
   std::unordered_map<uint64_t, Merge> merges_;
   std::unordered_map<std::string, int32_t> words_;  // by bytes; filled where ignore_merges is set
-  AddedByByte plain_added_ = AddedByByte(256), normalized_added_ = AddedByByte(256);
-  std::vector<const AddedToken*> blank_added_;  // added tokens that contain a space, in which text must not be split
-  bool spaces_start_words_ = true;              // no word extends across a space that follows another character
-  bool newlines_end_words_ = true;              // no word extends across a newline between two characters
+  TokenMatcher plain_added_, normalized_added_;     // the latter in the normalizer's form
+  bool spaces_start_words_ = true;                  // no word extends across a space that follows another character
+  bool newlines_end_words_ = true;                  // no word extends across a newline between two characters
 };
 
 }  // namespace terrace::data

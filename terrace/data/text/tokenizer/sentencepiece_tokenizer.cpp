@@ -12,6 +12,8 @@
 namespace terrace::data {
 namespace {
 
+using PieceType = SentencePieceModel::PieceType;
+
 std::string replace_marks(std::string_view piece) {
   std::string text;
   for (size_t at = 0; at < piece.size();) {
@@ -25,6 +27,11 @@ std::string replace_marks(std::string_view piece) {
   return text;
 }
 
+// Whether a cut there splits no character that bytes behind `text` may complete, nor one of its own.
+bool is_between_characters(std::string_view text, size_t at) {
+  return (static_cast<uint8_t>(text[at]) & 0xC0) != 0x80 && character_length(text.substr(at, 4)) > 0;
+}
+
 }  // namespace
 
 SentencePieceTokenizer::SentencePieceTokenizer()
@@ -34,76 +41,54 @@ SentencePieceTokenizer::~SentencePieceTokenizer() = default;
 
 SentencePieceTokenizer SentencePieceTokenizer::from_model(std::string model, const std::string& name) {
   SentencePieceTokenizer tokenizer;
-  const auto status = model.empty() ? sentencepiece::util::Status(sentencepiece::util::StatusCode::kDataLoss, "empty")
-                                    : tokenizer.processor_->LoadFromSerializedProto(model);
+  // The model as it is, with its self-test, and then as it encodes here.
+  sentencepiece::SentencePieceProcessor whole;
+  auto status = model.empty() ? sentencepiece::util::Status(sentencepiece::util::StatusCode::kDataLoss, "empty")
+                              : whole.LoadFromSerializedProto(model);
+  if (!status.ok()) throw UserError::of("{} is not a SentencePiece model: {}", name, status.ToString());
+  const SentencePieceModel parsed = parse_sentencepiece_model(model, name);
+  status = tokenizer.processor_->LoadFromSerializedProto(without_normalizer(model, name));
   if (!status.ok()) throw UserError::of("{} is not a SentencePiece model: {}", name, status.ToString());
   tokenizer.model_ = std::move(model);
-  tokenizer.end_token_ = tokenizer.processor_->eos_id();
-  if (tokenizer.end_token_ >= 0) tokenizer.end_token_name_ = tokenizer.processor_->IdToPiece(tokenizer.end_token_);
-  tokenizer.unknown_token_ = tokenizer.processor_->unk_id();
-  tokenizer.read_pieces();
-  tokenizer.find_word_rules();
-  tokenizer.find_dummy_prefix(name);
+  tokenizer.end_token_ = whole.eos_id();
+  if (tokenizer.end_token_ >= 0) tokenizer.end_token_name_ = whole.IdToPiece(tokenizer.end_token_);
+  tokenizer.unknown_token_ = whole.unk_id();
+  tokenizer.normalizer_ = SentencePieceNormalizer(parsed, name);
+  tokenizer.algorithm_ = parsed.algorithm;
+  tokenizer.dummy_prefix_ = parsed.add_dummy_prefix && !parsed.whitespace_as_suffix;
+  tokenizer.dummy_suffix_ = parsed.add_dummy_prefix && parsed.whitespace_as_suffix;
+  if (parsed.algorithm == SentencePieceModel::Algorithm::unigram) tokenizer.unigram_ = UnigramPieces(parsed);
+  tokenizer.read_pieces(parsed);
   return tokenizer;
 }
 
-void SentencePieceTokenizer::read_pieces() {
+void SentencePieceTokenizer::read_pieces(const SentencePieceModel& model) {
   std::vector<int32_t> bytes(256, -1);
-  const int size = processor_->GetPieceSize();
-  texts_.reserve(static_cast<size_t>(size));
-  for (int id = 0; id < size; ++id) {
-    const std::string& piece = processor_->IdToPiece(id);
-    if (processor_->IsByte(id)) {
-      const int value = std::stoi(piece.substr(3, 2), nullptr, 16);  // "<0x41>"
+  texts_.reserve(model.pieces.size());
+  for (const auto& piece : model.pieces) {
+    const auto id = static_cast<int32_t>(texts_.size());
+    piece_bytes_.push_back(piece.type == PieceType::byte ? 1 : static_cast<uint32_t>(piece.text.size()));
+    if (piece.type == PieceType::byte) {
+      const int value = std::stoi(piece.text.substr(3, 2), nullptr, 16);  // "<0x41>"
       bytes[static_cast<size_t>(value)] = id;
       texts_.emplace_back(1, static_cast<char>(value));
-    } else if (processor_->IsControl(id)) {
+    } else if (piece.type == PieceType::control) {
+      control_.add({.id = id, .text = piece.text});
+      special_names_.push_back(piece.text);
       texts_.emplace_back();
-    } else if (processor_->IsUnknown(id)) {
+    } else if (piece.type == PieceType::unknown) {
       texts_.emplace_back(" \xE2\x81\x87 ");  // SentencePiece's own surface, U+2047 between spaces
     } else {
-      texts_.push_back(replace_marks(piece));
+      joined_.add(piece.text);
+      if (character_length(piece.text) == piece.text.size()) known_.add(piece.text + piece.text);
+      texts_.push_back(replace_marks(piece.text));
     }
   }
   if (std::find(bytes.begin(), bytes.end(), -1) == bytes.end()) byte_ids_ = std::move(bytes);
 }
 
-void SentencePieceTokenizer::find_word_rules() {
-  std::string seen(256, '\0');
-  for (int id = 0; id < static_cast<int>(texts_.size()); ++id) {
-    if (processor_->IsByte(id) || processor_->IsControl(id) || processor_->IsUnknown(id)) continue;
-    const std::string& text = texts_[static_cast<size_t>(id)];
-    for (size_t i = 0; i < text.size(); ++i) {
-      seen[static_cast<uint8_t>(text[i])] = 1;
-      if (i == 0) continue;
-      if (text[i] == ' ' && text[i - 1] != ' ') spaces_start_words_ = false;
-      if ((text[i] == '\n') != (text[i - 1] == '\n')) newlines_stand_alone_ = false;
-    }
-  }
-  for (char control = 1; control < 9 && guard_.empty(); ++control) {
-    if (seen[static_cast<uint8_t>(control)] == 0) guard_ = std::string(1, control);
-  }
-}
-
-void SentencePieceTokenizer::find_dummy_prefix(const std::string& name) {
-  const auto shown = [&](std::string_view text) {
-    std::string all;
-    for (int id : processor_->EncodeAsIds(text)) all += texts_[static_cast<size_t>(id)];
-    return all;
-  };
-  const std::string letter = shown("a");
-  if (letter.size() > 1 && letter.back() == ' ' && letter.front() != ' ') {
-    throw UserError::of(
-        "{} marks spaces at the end of words (treat_whitespace_as_suffix), which terrace cannot encode in parts; train "
-        "one without, such as with --train-tokenizer",
-        name);
-  }
-  dummy_prefix_ = letter.size() > 1 && letter.front() == ' ';
-  if (dummy_prefix_ && !guard_.empty()) guard_ids_ = processor_->EncodeAsIds(guard_);
-}
-
-std::unique_ptr<TextEncoder> SentencePieceTokenizer::make_encoder() const {
-  return std::make_unique<SentencePieceEncoder>(*this);
+std::unique_ptr<TextEncoder> SentencePieceTokenizer::make_encoder(SpecialTokens special) const {
+  return std::make_unique<SentencePieceEncoder>(*this, special);
 }
 
 std::string SentencePieceTokenizer::decode(std::span<const int32_t> ids) const {
@@ -116,18 +101,23 @@ std::string SentencePieceTokenizer::decode(std::span<const int32_t> ids) const {
     at_start = false;
     text += piece;
   }
+  if (dummy_suffix_ && text.ends_with(' ')) text.pop_back();
   return text;
 }
 
-bool SentencePieceTokenizer::starts_word(std::string_view text, size_t at) const {
-  const char before = text[at - 1], here = text[at];
-  return (spaces_start_words_ && here == ' ' && before != ' ') ||
-         (newlines_stand_alone_ && (here == '\n') != (before == '\n'));
+// Whether normalised text may be split between these characters. SentencePiece merges neighbouring unknown characters
+// into one unknown token where it has no byte pieces, and a word model looks words up as a whole.
+bool SentencePieceTokenizer::keeps_apart(uint32_t left, uint32_t right) const {
+  if (algorithm_ == SentencePieceModel::Algorithm::word) return false;
+  if (joined_.contains(left, right)) return false;
+  return has_bytes() || known_.contains(left, left) || known_.contains(right, right);
 }
 
 size_t SentencePieceTokenizer::cut(std::string_view text) const {
   for (size_t at = text.size(); at-- > 1;) {
-    if (starts_word(text, at)) return at;
+    if (!is_between_characters(text, at) || control_.touches(text, at)) continue;
+    const auto seam = normalizer_.seam(text, at);
+    if (seam && keeps_apart(seam->left, seam->right)) return at;
   }
   return cut_at_blank(text);  // not exact
 }

@@ -1,7 +1,12 @@
 // The tokenizer of a SentencePiece model.
 #pragma once
 
+#include "terrace/data/text/tokenizer/character_pairs.h"
+#include "terrace/data/text/tokenizer/sentencepiece_model.h"
+#include "terrace/data/text/tokenizer/sentencepiece_normalizer.h"
+#include "terrace/data/text/tokenizer/token_matcher.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
+#include "terrace/data/text/tokenizer/unigram_pieces.h"
 
 namespace sentencepiece {
 class SentencePieceProcessor;
@@ -9,8 +14,8 @@ class SentencePieceProcessor;
 
 namespace terrace::data {
 
-inline constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581, which SentencePiece writes for a space
-
+// Valid UTF-8 has the ids that SentencePiece gives for the whole text (SentencePieceEncoder says how, and where a text
+// is too long for it). With byte pieces, bytes outside of UTF-8 become these, where SentencePiece has U+FFFD.
 class SentencePieceTokenizer : public Tokenizer {
  public:
   // Takes the content of a model's file; `name` is for error messages. Throws UserError where it is not a model.
@@ -18,9 +23,11 @@ class SentencePieceTokenizer : public Tokenizer {
   SentencePieceTokenizer(SentencePieceTokenizer&&) noexcept;
   ~SentencePieceTokenizer() override;
 
+  // Without the dummy prefix.
   std::string decode(std::span<const int32_t> ids) const override;
   bool has_bytes() const override { return !byte_ids_.empty(); }
-  std::unique_ptr<TextEncoder> make_encoder() const override;
+  bool changes_text() const override { return normalizer_.changes_text(); }
+  std::unique_ptr<TextEncoder> make_encoder(SpecialTokens special) const override;
   size_t cut(std::string_view text) const override;
 
   int32_t unknown_token() const { return unknown_token_; }  // replaces characters that cannot be encoded
@@ -29,22 +36,21 @@ class SentencePieceTokenizer : public Tokenizer {
  private:
   friend class SentencePieceEncoder;
   SentencePieceTokenizer();
-  void read_pieces();
-  void find_word_rules();
-  void find_dummy_prefix(const std::string& name);
-  bool starts_word(std::string_view text, size_t at) const;
+  void read_pieces(const SentencePieceModel& model);
+  bool keeps_apart(uint32_t left, uint32_t right) const;
 
   std::string model_;
-  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
-  std::vector<int32_t> byte_ids_;  // 256 ids or none
+  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;  // for normalised text
+  SentencePieceNormalizer normalizer_;
+  UnigramPieces unigram_;              // of a unigram model
+  TokenMatcher control_;               // the texts of control tokens
+  std::vector<int32_t> byte_ids_;      // 256 ids or none
+  std::vector<uint32_t> piece_bytes_;  // by id: of the normalised text that it stands for
   int32_t unknown_token_ = 0;
-  bool spaces_start_words_ = true;    // no piece extends across a space that follows another character
-  bool newlines_stand_alone_ = true;  // no piece joins a newline with anything else
-  bool dummy_prefix_ = false;         // the model puts a space before every text
-  // A character that is in no piece, and its ids with the dummy prefix. Placed before a part of a text, the character
-  // takes the dummy prefix instead of the part.
-  std::string guard_;
-  std::vector<int32_t> guard_ids_;
+  SentencePieceModel::Algorithm algorithm_ = SentencePieceModel::Algorithm::unigram;
+  CharacterPairs joined_;  // neighbours within a piece
+  CharacterPairs known_;   // each character that is a piece of its own, beside itself
+  bool dummy_prefix_ = false, dummy_suffix_ = false;
 };
 
 }  // namespace terrace::data

@@ -9,13 +9,15 @@
 #include <string_view>
 #include <vector>
 
+#include "terrace/data/text/tokenizer/special_tokens.h"
+
 namespace terrace::data {
 
 class TextEncoder;
 
 // Immutable and safe to share between threads. With a byte-level BPE, and with a SentencePiece model that has byte
-// pieces, decode(encode(x)) == x for every string of bytes that holds no control token's text, unless the tokenizer
-// normalises; those that `terrace data prepare --train-tokenizer` makes don't.
+// pieces, decode(encode(x)) == x for every string of bytes, unless the tokenizer normalises (changes_text()) or the
+// string holds U+2581, which SentencePiece takes for a space.
 class Tokenizer {
  public:
   // Opens a SentencePiece model or a tokenizer.json; the first byte decides which it is. Throws UserError that names
@@ -26,7 +28,7 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   // Ids of any bytes. No end token is added.
-  std::vector<int32_t> encode(std::string_view text) const;
+  std::vector<int32_t> encode(std::string_view text, SpecialTokens special = SpecialTokens::split) const;
   // The exact bytes. Control tokens, the end token among them, are empty. Every id must be below vocabulary().
   virtual std::string decode(std::span<const int32_t> ids) const;
 
@@ -38,9 +40,15 @@ class Tokenizer {
   int32_t end_token() const { return end_token_; }                       // closes a document; -1 where there is none
   const std::string& end_token_name() const { return end_token_name_; }  // "</s>"; "" where there is none
   virtual bool has_bytes() const = 0;                                    // every byte has a token of its own
+  virtual bool changes_text() const = 0;                                 // normalises, or drops a part of the text
+  const std::vector<std::string>& special_names() const { return special_names_; }  // of all control tokens
+
+  // The token that a user names by its number or its text. Throws UserError, which starts with `option`, where that is
+  // not one token.
+  int32_t token_named(std::string_view option, const std::string& word) const;
 
   // An encoder for one thread; this must outlive it.
-  virtual std::unique_ptr<TextEncoder> make_encoder() const = 0;
+  virtual std::unique_ptr<TextEncoder> make_encoder(SpecialTokens special = SpecialTokens::split) const = 0;
 
   // The largest position in (0, text.size()] at which text that continues can be split so that its parts encode to the
   // ids of the whole. If there is none, the position is at the end of a character.
@@ -54,6 +62,7 @@ class Tokenizer {
   std::vector<std::string> texts_;  // by id
   int32_t end_token_ = -1;
   std::string end_token_name_;
+  std::vector<std::string> special_names_;
 };
 
 // Whether a tokenizer's file is a tokenizer.json.

@@ -1,5 +1,9 @@
 // Reads tokenizer.json; every component that is not supported is refused by name.
-#include <optional>
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
@@ -12,9 +16,10 @@ namespace {
 using FileJson = nlohmann::json;
 
 constexpr const char* supported =
-    "supported is a byte-level BPE: model BPE, normalizer NFC or none, pre_tokenizer ByteLevel, Split (Isolated), "
-    "Digits or a Sequence of them with ByteLevel last, decoder ByteLevel; other tokenizers: as a SentencePiece model "
-    "(tokenizer.model)";
+    "supported is a byte-level BPE: model BPE, normalizer NFC or none, pre_tokenizer ByteLevel or a Sequence of it and "
+    "Split, Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer and CharDelimiterSplit, decoder "
+    "ByteLevel; "
+    "other tokenizers: as a SentencePiece model (tokenizer.model)";
 
 template <typename... Args>
 UserError refused(const std::string& name, fmt::format_string<Args...> format, Args&&... args) {
@@ -51,42 +56,96 @@ std::string literal(const std::string& text) {
   return expression;
 }
 
-std::string split_pattern(const FileJson& split, const std::string& name) {
-  const std::string behavior = value_of<std::string>(split, "behavior", "");
-  if (behavior != "Isolated") throw refused(name, "pre_tokenizer Split has behavior {}", behavior);
-  if (value_of(split, "invert", false)) throw refused(name, "pre_tokenizer Split is inverted");
-  const FileJson& pattern = split.at("pattern");
-  if (is_set(pattern, "Regex")) return pattern.at("Regex").get<std::string>();
-  return literal(pattern.at("String").get<std::string>());
+SplitBehavior behavior_of(const FileJson& component, std::string_view otherwise, const std::string& name) {
+  constexpr std::array<std::pair<std::string_view, SplitBehavior>, 5> behaviors{
+      {{"Removed", SplitBehavior::removed},
+       {"Isolated", SplitBehavior::isolated},
+       {"MergedWithPrevious", SplitBehavior::merged_with_previous},
+       {"MergedWithNext", SplitBehavior::merged_with_next},
+       {"Contiguous", SplitBehavior::contiguous}}};
+  const auto word = value_of<std::string>(component, "behavior", std::string(otherwise));
+  const auto* const found =
+      std::find_if(behaviors.begin(), behaviors.end(), [&](const auto& one) { return one.first == word; });
+  if (found == behaviors.end()) {
+    throw refused(name, "pre_tokenizer {} has behavior {}", type_of(component), word);
+  }
+  return found->second;
 }
 
-void read_byte_level(const FileJson& component, bool alone, const std::string& name, BytePairModel& model) {
-  model.add_prefix_space = value_of(component, "add_prefix_space", true);
-  if (model.add_prefix_space && !alone) {
-    throw refused(name, "pre_tokenizer ByteLevel puts a space before each piece (add_prefix_space) of a Sequence");
+SplitRule split_rule(const FileJson& split, const std::string& name) {
+  const FileJson& pattern = split.at("pattern");
+  return {is_set(pattern, "Regex") ? pattern.at("Regex").get<std::string>()
+                                   : literal(pattern.at("String").get<std::string>()),
+          behavior_of(split, "", name), value_of(split, "invert", false)};
+}
+
+// Unicode's punctuation and all of ASCII's. The package's table is of Unicode 8: without the characters in the first
+// brackets, and with two that are no punctuation any more.
+constexpr const char* punctuation =
+    R"((?![\x{61D}\x{9FD}\x{A76}\x{C77}\x{C84}\x{1B7D}\x{1B7E}\x{2E43}-\x{2E4F}\x{2E52}-\x{2E5D}\x{10EAD})"
+    R"(\x{10F55}-\x{10F59}\x{10F86}-\x{10F89}\x{1144B}-\x{1144F}\x{1145A}\x{1145B}\x{1145D}\x{11660}-\x{1166C})"
+    R"(\x{116B9}\x{1183B}\x{11944}-\x{11946}\x{119E2}\x{11A3F}-\x{11A46}\x{11A9A}-\x{11A9C}\x{11A9E}-\x{11AA2})"
+    R"(\x{11C41}-\x{11C45}\x{11C70}\x{11C71}\x{11EF7}\x{11EF8}\x{11FFF}\x{12FF1}\x{12FF2}\x{16E97}-\x{16E9A})"
+    R"(\x{16FE2}\x{1E95E}\x{1E95F}])[\p{P}\x{166D}\x{111C9}$+<=>^`|~])";
+
+// The rules of one pre-tokenizer other than ByteLevel.
+std::vector<SplitRule> split_rules(const FileJson& component, const std::string& name) {
+  const std::string type = type_of(component);
+  if (type == "Split") return {split_rule(component, name)};
+  if (type == "Digits") {
+    return {value_of(component, "individual_digits", false) ? SplitRule("\\p{N}") : SplitRule("\\p{N}+")};
   }
-  if (value_of(component, "use_regex", true)) model.patterns.emplace_back(gpt2_pattern);
+  if (type == "Punctuation") return {{punctuation, behavior_of(component, "Isolated", name)}};
+  if (type == "WhitespaceSplit") return {{"\\s", SplitBehavior::removed}};
+  if (type == "Whitespace") return {{R"(\w+|[^\w\s]+)", SplitBehavior::removed, true}};
+  if (type == "BertPreTokenizer") return {{"\\s", SplitBehavior::removed}, {punctuation}};
+  if (type == "CharDelimiterSplit") {
+    return {{literal(component.at("delimiter").get<std::string>()), SplitBehavior::removed}};
+  }
+  throw refused(name, "pre_tokenizer {} is not supported", type);
+}
+
+// Calls take() for the components of a Sequence, which may hold others, or for the component itself.
+void for_each_component(const FileJson& component, const char* key, const std::function<void(const FileJson&)>& take) {
+  if (type_of(component) != "Sequence") return take(component);
+  for (const FileJson& part : component.at(key)) for_each_component(part, key, take);
 }
 
 void read_pre_tokenizer(const FileJson& component, const std::string& name, BytePairModel& model) {
-  const std::string type = type_of(component);
-  if (type == "ByteLevel") return read_byte_level(component, true, name, model);
-  if (type != "Sequence") throw refused(name, "pre_tokenizer {} makes no bytes of text", type);
-  const FileJson& parts = component.at("pretokenizers");
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const std::string part = type_of(parts[i]);
-    const bool last = i + 1 == parts.size();
-    if (last != (part == "ByteLevel")) throw refused(name, "pre_tokenizer Sequence has {} as part {}", part, i + 1);
-    if (last) {
-      read_byte_level(parts[i], parts.size() == 1, name, model);
-    } else if (part == "Split") {
-      model.patterns.push_back(split_pattern(parts[i], name));
-    } else if (part == "Digits") {
-      model.patterns.emplace_back(value_of(parts[i], "individual_digits", false) ? "\\p{N}" : "\\p{N}+");
-    } else {
-      throw refused(name, "pre_tokenizer {} is not supported", part);
+  int byte_levels = 0;
+  for_each_component(component, "pretokenizers", [&](const FileJson& part) {
+    if (type_of(part) != "ByteLevel") {
+      for (SplitRule& rule : split_rules(part, name)) {
+        (byte_levels == 0 ? model.patterns : model.byte_patterns).push_back(std::move(rule));
+      }
+      return;
     }
-  }
+    ++byte_levels;
+    model.add_prefix_space = value_of(part, "add_prefix_space", true);
+    model.byte_level_splits = value_of(part, "use_regex", true);
+  });
+  if (byte_levels == 1) return;
+  if (byte_levels > 1) throw refused(name, "pre_tokenizer Sequence has ByteLevel {} times", byte_levels);
+  throw refused(name, "pre_tokenizer {} makes no bytes of text: it has no ByteLevel", type_of(component));
+}
+
+void read_normalizer(const FileJson& component, const std::string& name, BytePairModel& model) {
+  for_each_component(component, "normalizers", [&](const FileJson& part) {
+    if (type_of(part) != "NFC") throw refused(name, "normalizer {} would change texts", type_of(part));
+    model.normal_form_c = true;
+  });
+}
+
+// The decoders that give back the bytes of the tokens; Fuse joins what is joined anyway.
+void check_decoder(const FileJson& component, const std::string& name) {
+  int byte_levels = 0;
+  for_each_component(component, "decoders", [&](const FileJson& part) {
+    if (type_of(part) == "ByteLevel") ++byte_levels;
+    if (type_of(part) != "ByteLevel" && type_of(part) != "Fuse") {
+      throw refused(name, "decoder {} is not supported", type_of(part));
+    }
+  });
+  if (byte_levels != 1) throw refused(name, "decoder {} has ByteLevel {} times", type_of(component), byte_levels);
 }
 
 std::pair<std::string, std::string> merge_of(const FileJson& merge, const std::string& name) {
@@ -120,10 +179,10 @@ void read_added(const FileJson& tokens, const std::string& name, BytePairModel& 
     const AddedToken added{.id = token.at("id").get<int32_t>(),
                            .text = token.at("content").get<std::string>(),
                            .special = value_of(token, "special", false),
-                           .normalized = value_of(token, "normalized", true)};
-    for (const char* rule : {"single_word", "lstrip", "rstrip"}) {
-      if (value_of(token, rule, false)) throw refused(name, "added token \"{}\" has {} = true", added.text, rule);
-    }
+                           .normalized = value_of(token, "normalized", true),
+                           .lstrip = value_of(token, "lstrip", false),
+                           .rstrip = value_of(token, "rstrip", false),
+                           .single_word = value_of(token, "single_word", false)};
     if (added.text.empty()) throw UserError::of("{}: added token {} has no text", name, added.id);
     model.added.push_back(added);
   }
@@ -135,17 +194,11 @@ BytePairModel read_file(const FileJson& file, const std::string& name) {
   for (const char* batching : {"truncation", "padding"}) {
     if (is_set(file, batching)) throw refused(name, "it sets {}, which would change texts: make it null", batching);
   }
-  if (is_set(file, "normalizer")) {
-    const std::string type = type_of(file["normalizer"]);
-    if (type != "NFC") throw refused(name, "normalizer {} would change texts", type);
-    model.normal_form_c = true;
-  }
+  if (is_set(file, "normalizer")) read_normalizer(file["normalizer"], name, model);
   read_model(file.at("model"), name, model);
   if (!is_set(file, "pre_tokenizer")) throw refused(name, "it has no pre_tokenizer");
   read_pre_tokenizer(file.at("pre_tokenizer"), name, model);
-  if (is_set(file, "decoder") && type_of(file["decoder"]) != "ByteLevel") {
-    throw refused(name, "decoder {} is not supported", type_of(file["decoder"]));
-  }
+  if (is_set(file, "decoder")) check_decoder(file["decoder"], name);
   if (is_set(file, "added_tokens")) read_added(file["added_tokens"], name, model);
   return model;
 }
@@ -182,7 +235,7 @@ BytePairModel parse_vocabulary_and_merges(std::string_view vocabulary, std::stri
     }
     const auto end_of_text = model.vocabulary.find("<|endoftext|>");
     if (end_of_text != model.vocabulary.end()) model.added.push_back({end_of_text->second, end_of_text->first});
-    model.patterns.emplace_back(gpt2_pattern);
+    model.byte_level_splits = true;
     return model;
   });
 }

@@ -12,15 +12,36 @@ Json byte_level(bool add_prefix_space, bool use_regex) {
       {"type", "ByteLevel"}, {"add_prefix_space", add_prefix_space}, {"trim_offsets", true}, {"use_regex", use_regex}};
 }
 
-// One expression of GPT-2's is what ByteLevel does by itself.
-Json pre_tokenizer(const BytePairModel& model) {
-  if (model.patterns == std::vector<std::string>{gpt2_pattern}) return byte_level(model.add_prefix_space, true);
-  Json parts = Json::array();
-  for (const std::string& pattern : model.patterns) {
-    parts.push_back(
-        {{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}});
+const char* name_of(SplitBehavior behavior) {
+  switch (behavior) {
+    case SplitBehavior::removed:
+      return "Removed";
+    case SplitBehavior::isolated:
+      return "Isolated";
+    case SplitBehavior::merged_with_previous:
+      return "MergedWithPrevious";
+    case SplitBehavior::merged_with_next:
+      return "MergedWithNext";
+    case SplitBehavior::contiguous:
+      return "Contiguous";
   }
-  parts.push_back(byte_level(model.add_prefix_space, false));
+  return "";
+}
+
+Json split(const SplitRule& rule) {
+  return {{"type", "Split"},
+          {"pattern", {{"Regex", rule.expression}}},
+          {"behavior", name_of(rule.behavior)},
+          {"invert", rule.invert}};
+}
+
+Json pre_tokenizer(const BytePairModel& model) {
+  const Json bytes = byte_level(model.add_prefix_space, model.byte_level_splits);
+  if (model.patterns.empty() && model.byte_patterns.empty()) return bytes;
+  Json parts = Json::array();
+  for (const SplitRule& rule : model.patterns) parts.push_back(split(rule));
+  parts.push_back(bytes);
+  for (const SplitRule& rule : model.byte_patterns) parts.push_back(split(rule));
   return {{"type", "Sequence"}, {"pretokenizers", std::move(parts)}};
 }
 
@@ -31,9 +52,9 @@ Json added_tokens(const BytePairModel& model) {
   for (const AddedToken& token : model.added) {
     tokens.push_back({{"id", token.id},
                       {"content", token.text},
-                      {"single_word", false},
-                      {"lstrip", false},
-                      {"rstrip", false},
+                      {"single_word", token.single_word},
+                      {"lstrip", token.lstrip},
+                      {"rstrip", token.rstrip},
                       {"normalized", token.normalized},
                       {"special", token.special}});
   }

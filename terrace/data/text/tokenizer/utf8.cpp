@@ -2,6 +2,7 @@
 #include "terrace/data/text/tokenizer/utf8.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 namespace terrace::data {
@@ -24,6 +25,11 @@ bool second_byte_fits(uint8_t lead, uint8_t second) {
   if (lead == 0xF4) return second >= 0x80 && second <= 0x8F;
   return second >= 0x80 && second <= 0xBF;
 }
+
+// Unicode's spaces outside of ASCII.
+constexpr std::array<std::string_view, 8> wide_spaces = {"\xC2\x85",     "\xC2\xA0",     "\xE1\x9A\x80",
+                                                         "\xE2\x80\xA8", "\xE2\x80\xA9", "\xE2\x80\xAF",
+                                                         "\xE2\x81\x9F", "\xE3\x80\x80"};
 
 }  // namespace
 
@@ -60,6 +66,25 @@ size_t whole_characters(std::string_view text) {
     return announced_length(byte) > back ? text.size() - back : text.size();
   }
   return text.size();
+}
+
+size_t last_character(std::string_view text) {
+  size_t begin = text.size() - 1;
+  while (begin > 0 && text.size() - begin < 4 && (static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) --begin;
+  return begin;
+}
+
+bool ends_with_space(std::string_view text) {
+  if (static_cast<uint8_t>(text.back()) < 0x80)
+    return text.back() == ' ' || (text.back() >= '\t' && text.back() <= '\r');
+  // U+2000 to U+200A.
+  if (text.size() >= 3 && text.substr(text.size() - 3, 2) == "\xE2\x80" && text.back() <= '\x8A') return true;
+  return std::any_of(wide_spaces.begin(), wide_spaces.end(), [&](auto space) { return text.ends_with(space); });
+}
+
+bool starts_with_space(std::string_view text) {
+  const size_t length = character_length(text.substr(0, 4));
+  return length > 0 && ends_with_space(text.substr(0, length));
 }
 
 size_t cut_at_blank(std::string_view text) {

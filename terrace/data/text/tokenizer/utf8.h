@@ -6,6 +6,8 @@
 
 namespace terrace::data {
 
+inline constexpr std::string_view replacement_character = "\xEF\xBF\xBD";  // U+FFFD
+
 // Bytes of the character that `text` starts with; 0 where its first bytes are not valid UTF-8 (RFC 3629: no surrogates,
 // no overlong forms, nothing past U+10FFFF).
 size_t character_length(std::string_view text);
@@ -15,6 +17,13 @@ size_t valid_length(std::string_view text);
 
 // The largest size at which `text` can be cut so that no character is split which bytes behind `text` may complete.
 size_t whole_characters(std::string_view text);
+
+// Where the last character of `text`, which is not empty, begins.
+size_t last_character(std::string_view text);
+
+// Whether a character of Unicode's White_Space is at the front or the end of `text`, which is not empty.
+bool starts_with_space(std::string_view text);
+bool ends_with_space(std::string_view text);
 
 // Where to cut `text`, which is not empty, when no place is known at which no token is split: at the last line or else
 // the last space of its second half, since splitting a token there changes less than splitting one in a word, or else
