@@ -19,7 +19,7 @@ int main(int count, char** arguments) {
   const auto encoder = tokenizer->make_encoder();
   std::vector<int32_t> ids;
   const std::clock_t began = std::clock();
-  encoder->encode(text, true, ids);
+  encoder->encode(text, true, true, ids);
   const double seconds = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
   fmt::print("{:.2f} {}\n", static_cast<double>(text.size()) / 1e6 / seconds, ids.size());
   return 0;

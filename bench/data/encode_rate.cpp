@@ -56,7 +56,7 @@ int main(int count, char** arguments) {
   const double ours = report("terrace", text.size(), [&] {
     terrace::data::SentencePieceEncoder encoder(tokenizer);
     std::vector<int32_t> ids;
-    encoder.encode(text, true, ids);
+    encoder.encode(text, true, true, ids);
     return ids.size();
   });
   fmt::print("ratio {:.2f}\n", ours / theirs);

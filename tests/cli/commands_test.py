@@ -294,6 +294,20 @@ class Data(CommandTest):
         self.expect(2, terrace("data", "prepare", SOURCE / "docs", "--output", "small", "--train-tokenizer", "m", "--vocabulary", 300,
                                folder=folder), "--vocabulary 300 is too small", " or more")
 
+    def test_control_tokens_in_documents_and_the_end_of_documents_are_chosen(self):
+        folder = self.scratch()
+        prepare_corpus(folder)
+        (folder / "page.jsonl").write_text('{"text": "How models end: </s> is the token.", "score": NaN}\n')
+        arguments = ("data", "prepare", "page.jsonl", "--tokenizer", "tokenizer.model", "--output", "page", "--overwrite", "--json")
+        split = self.expect(0, terrace(*arguments, folder=folder), "1 text of a control token was encoded as plain text")
+        keep = self.expect(0, terrace(*arguments, "--special-tokens", "keep", folder=folder), "1 text of a control token was encoded as that token")
+        self.assertGreater(json.loads(split.stdout)["tokens"], json.loads(keep.stdout)["tokens"])
+        self.assertEqual([json.loads(run.stdout)["special_texts"] for run in (split, keep)], [1, 1])
+        self.expect(0, terrace(*arguments, "--end-token", "7", folder=folder))
+        self.assertEqual((folder / "page.bin").read_bytes()[-2:], b"\x07\x00")
+        self.expect(2, terrace(*arguments, "--end-token", "600", folder=folder), "--end-token 600: the tokenizer has tokens 0 to 599")
+        self.expect(2, terrace(*arguments, "--special-tokens", "drop", folder=folder), "--special-tokens")
+
     def test_a_named_pipe_is_refused_and_standard_input_is_read(self):
         folder = self.scratch()
         prepare_corpus(folder)

@@ -54,6 +54,15 @@ class Generation(FinishedRun):
         self.expect(2, self.generate("--prompt", "The", "--end-token", "several words of text"), "give the text or the number of one token")
         self.expect(2, self.generate("--prompt", "The", "--end-token", 3, "--ignore-eos"), "excludes")
 
+    def test_generate_keeps_or_splits_the_texts_of_control_tokens(self):
+        def tokens_of(prompt, *flags):
+            return json.loads(self.expect(0, self.generate("--prompt", prompt, "--max-tokens", 1, "--json", *flags)).stdout)["prompt_tokens"]
+
+        self.assertEqual(tokens_of("The</s>"), tokens_of("The") + 1)
+        self.assertEqual(tokens_of("The</s>", "--special-tokens", "keep"), tokens_of("The") + 1)
+        self.assertGreater(tokens_of("The</s>", "--special-tokens", "split"), tokens_of("The") + 1)
+        self.expect(2, self.generate("--prompt", "The", "--special-tokens", "drop"), "--special-tokens")
+
     def test_generate_divides_the_model_among_ranks(self):
         one, two = (self.expect(0, self.generate("--prompt", "The", "--max-tokens", 5, "--temperature", 0, *flags)).stdout
                     for flags in ((), ("--ranks", 2)))

@@ -255,6 +255,16 @@ TEST(BytePair, TheEndTokenIsKnownByItsName) {
   EXPECT_EQ(BytePairTokenizer(model, "file").end_token(), 260);
 }
 
+TEST(BytePair, AnEndTokenThatTheFileDoesNotCallSpecialIsAControlToken) {
+  BytePairModel model = small_model();
+  model.added = {{.id = 258, .text = "<|endoftext|>", .special = false}, {.id = 259, .text = "<|padding|>"}};
+  const BytePairTokenizer tokenizer(model, "file");
+  EXPECT_EQ(tokenizer.end_token(), 258);
+  EXPECT_EQ(tokenizer.decode(Ids{258}), "");
+  EXPECT_EQ(tokenizer.encode("the<|endoftext|>", SpecialTokens::keep), (Ids{257, 258}));
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("the<|endoftext|>")), "the<|endoftext|>");
+}
+
 TEST(BytePair, AnOptionNamesTheEndToken) {
   const TemporaryFolder folder;
   BytePairModel model = small_model();

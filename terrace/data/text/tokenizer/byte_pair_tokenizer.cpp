@@ -30,10 +30,10 @@ bool occurs_in_utf8(size_t byte) { return byte < 0xC0 || (byte > 0xC1 && byte < 
 BytePairTokenizer::BytePairTokenizer(BytePairModel model, const std::string& name) : model_(std::move(model)) {
   splitter_ = WordSplitter(model_, name);
   prefixes_section_ = model_.add_prefix_space && model_.patterns.empty();
+  find_end_token();
   read_vocabulary(name);
   read_merges(name);
   read_added(name);
-  find_end_token();
   find_word_rules();
 }
 
@@ -55,7 +55,9 @@ void BytePairTokenizer::read_vocabulary(const std::string& name) {
     if (text.size() == 1 && spelled(text) == spelling) byte_ids_[static_cast<uint8_t>(text[0])] = id;
     if (model_.ignore_merges) words_.emplace(text, id);
   }
-  for (const AddedToken& token : model_.added) place(token.id, token.text) = token.special ? "" : token.text;
+  for (const AddedToken& token : model_.added) {
+    place(token.id, token.text) = token.special || token.id == end_token_ ? "" : token.text;
+  }
   int missing = 0;
   for (size_t byte = 0; byte < byte_ids_.size(); ++byte) {
     if (byte_ids_[byte] >= 0) continue;
@@ -94,6 +96,7 @@ void BytePairTokenizer::read_added(const std::string& name) {
       throw UserError::of("{}: added token \"{}\" has id {}, and {} in the vocabulary", name, token.text, token.id,
                           known->second);
     }
+    token.special = token.special || token.id == end_token_;
     if (token.special) special_names_.push_back(token.text);
     if (model_.normal_form_c && token.normalized) {
       std::string buffer;
@@ -103,18 +106,21 @@ void BytePairTokenizer::read_added(const std::string& name) {
   }
 }
 
+// By name, among the special tokens and then among those that the file does not call special, or else the only special
+// one.
 void BytePairTokenizer::find_end_token() {
-  std::vector<const AddedToken*> special;
-  for (const AddedToken& token : model_.added) {
-    if (token.special) special.push_back(&token);
-  }
-  const AddedToken* end = special.size() == 1 ? special.front() : nullptr;
-  for (std::string_view wanted : end_token_names) {
-    const auto found = std::find_if(special.begin(), special.end(), [&](auto* token) { return token->text == wanted; });
-    if (found == special.end()) continue;
-    end = *found;
-    break;
-  }
+  std::vector<const AddedToken*> special, others;
+  for (const AddedToken& token : model_.added) (token.special ? special : others).push_back(&token);
+  const auto named = [](const std::vector<const AddedToken*>& among) -> const AddedToken* {
+    for (std::string_view wanted : end_token_names) {
+      const auto found = std::find_if(among.begin(), among.end(), [&](auto* token) { return token->text == wanted; });
+      if (found != among.end()) return *found;
+    }
+    return nullptr;
+  };
+  const AddedToken* end = named(special);
+  if (end == nullptr) end = named(others);
+  if (end == nullptr && special.size() == 1) end = special.front();
   if (end == nullptr) return;
   end_token_ = end->id;
   end_token_name_ = end->text;

@@ -21,7 +21,8 @@ class BytePairTokenizer : public Tokenizer {
  public:
   // `name` is for error messages about repeated ids, large gaps between ids, merges of unknown tokens, and bytes of
   // UTF-8 without a token. The end token is the first of <|endoftext|>, <|end_of_text|>, </s>, <|eos|>, <eos>,
-  // <|im_end|> and DeepSeek's <｜end▁of▁sentence｜> that is an added special token, else the only special token.
+  // <|im_end|> and DeepSeek's <｜end▁of▁sentence｜> that is an added special token, else an added token, which then is
+  // special, else the only special token.
   BytePairTokenizer(BytePairModel model, const std::string& name);
 
   bool has_bytes() const override { return has_bytes_; }
