@@ -121,6 +121,11 @@ class Source {
   // does that matters after `steps_done` steps: the data of later phases may be others.
   virtual std::string difference(const Json& older, const Json& own, int64_t steps_done) const;
 
+  // Makes the training samples follow the order of the run whose checkpoint has the identity `older`, where versions of
+  // terrace order them differently, and says so in `own`, the identity of these data. Called before several threads use
+  // the source.
+  virtual void follow_order_of(const Json& /*older*/, Json& /*own*/) {}
+
   // Computed once, by one rank. Empty where nothing is held out.
   virtual std::vector<Baseline> baselines() const { return {}; }
   // Files that each checkpoint keeps, such as a tokenizer or the means of variables.

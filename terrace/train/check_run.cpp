@@ -89,7 +89,8 @@ class RunChecker {
       note([&] { check_resumed_tensors(config_, *resumed, Depth::checksums); });
     }
     if (!data_) return;
-    note([&] { check_resumed_data(*data_, data_->identity(), *resumed); });
+    Json identity = data_->identity();
+    note([&] { check_resumed_data(*data_, identity, *resumed); });
   }
 
   void look_at_memory() {

@@ -173,8 +173,9 @@ void check_resumed_config(const config::Config& config, const checkpoint::Reader
                       config.train.steps, checkpoint.step(), checkpoint.path().string());
 }
 
-void check_resumed_data(const data::Source& data, const Json& identity, const checkpoint::Reader& checkpoint) {
+void check_resumed_data(data::Source& data, Json& identity, const checkpoint::Reader& checkpoint) {
   const Json& saved = checkpoint.trainer().at("data");
+  data.follow_order_of(saved, identity);
   const std::string difference = data.difference(saved, identity, checkpoint.step());
   if (difference.empty()) return;
   throw UserError::of(

@@ -39,8 +39,9 @@ void check_stop_after(const config::Config& config, int64_t stop_after, int64_t 
 // Throws UserError with every key that must not change, or if the checkpoint is past the last step.
 void check_resumed_config(const config::Config& config, const checkpoint::Reader& checkpoint);
 
-// Throws UserError that names what differs from the data of the checkpoint; `identity` is that of `data`.
-void check_resumed_data(const data::Source& data, const Json& identity, const checkpoint::Reader& checkpoint);
+// Makes the data follow the order of the checkpoint's run, and writes that into `identity`, the one of `data`. Throws
+// UserError that names what differs from the data of the checkpoint.
+void check_resumed_data(data::Source& data, Json& identity, const checkpoint::Reader& checkpoint);
 
 // observe.machine of a run that calibrates at its start.
 inline constexpr std::string_view measured_machine = "measure";

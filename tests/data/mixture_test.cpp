@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
+#include <thread>
 
 namespace terrace::data {
 namespace {
@@ -86,7 +88,7 @@ TEST(Mixture, EachWeightedCorpusKeepsItsOwnEpochs) {
   EXPECT_EQ(mixture.samples(), 150u);
   std::vector<std::map<uint64_t, std::set<uint64_t>>> epochs(2);
   std::vector<uint64_t> met(2);
-  // Within a block, slots are shuffled, so an epoch ends where its block's slots do: count in whole blocks of both.
+  // Whole epochs of both corpora end after 7 * 50 blocks.
   for (uint64_t i = 0; i < 7 * 50 * 3; ++i) {
     const Mixture::DatasetSample place = mixture.at(i);
     ++met[place.dataset];
@@ -97,6 +99,65 @@ TEST(Mixture, EachWeightedCorpusKeepsItsOwnEpochs) {
     ASSERT_EQ(epochs[corpus].size(), sizes[corpus]);
     // 7 * 50 blocks give 700 samples of the first, 100 epochs; 350 of the second, 7 epochs.
     for (const auto& [sample, times] : epochs[corpus]) EXPECT_EQ(times.size(), corpus == 0 ? 100u : 7u) << sample;
+  }
+}
+
+// After every draw no sample has occurred twice more often than another one of its corpus.
+TEST(Mixture, EachEpochOfAWeightedCorpusIsCompleteBeforeTheNextBegins) {
+  const std::vector<std::pair<std::vector<uint64_t>, std::vector<double>>> cases{
+      {{5, 1000}, {std::sqrt(2.0), std::exp(1.0)}},  // blocks of 4,096, in which the first corpus has 280 epochs
+      {{5, 1000}, {0.5, 0.5}},
+      {{1, 3, 900}, {2, 1, 4}},
+      {{4095, 4097}, {std::sqrt(2.0), 1}}};
+  for (const auto& [sizes, weights] : cases) {
+    const Mixture mixture(sizes, weights, key, true);
+    std::vector<std::vector<int>> counts;
+    for (uint64_t size : sizes) counts.emplace_back(size);
+    for (uint64_t i = 0; i < 3 * 4096 + 77; ++i) {
+      const auto [corpus, sample] = mixture.at(i);
+      ++counts[corpus][sample];
+      const auto [least, most] = std::ranges::minmax(counts[corpus]);
+      ASSERT_LE(most - least, 1) << sizes[corpus] << " samples, after draw " << i;
+    }
+  }
+}
+
+// Runs that began with it go on with it: the samples are those of slots in the shuffled order of their block.
+TEST(Mixture, TheFirstVersionOfTheOrderStays) {
+  const std::vector<uint64_t> sizes{5, 60};
+  const Mixture older(sizes, {3, 1}, key, true, OrderVersion::overlapping_epochs), newer(sizes, {3, 1}, key, true);
+  uint64_t others = 0;
+  for (uint64_t i = 0; i < 400; ++i) {
+    const uint64_t block = i / 4, slot = permute(epoch_key(key, block, 0), 4, i % 4);
+    const uint64_t corpus = slot < 3 ? 0 : 1;
+    const uint64_t element = corpus == 0 ? block * 3 + slot : block;
+    const uint64_t size = sizes[corpus];
+    const auto found = older.at(i), now = newer.at(i);
+    ASSERT_EQ(found.dataset, corpus);
+    ASSERT_EQ(found.sample, permute(epoch_key(key, element / size, corpus + 1), size, element % size));
+    ASSERT_EQ(now.dataset, corpus);
+    // Where no epoch of the corpus ends inside the block, both versions have the same samples.
+    const bool ends_inside = corpus == 0 && 5 - block * 3 % 5 < 3;
+    others += static_cast<uint64_t>(found.sample != now.sample);
+    ASSERT_TRUE(ends_inside || found.sample == now.sample) << i;
+  }
+  EXPECT_GT(others, 0u);
+}
+
+TEST(Mixture, SeveralThreadsSeeOneOrder) {
+  const Mixture mixture({5, 1000}, {std::sqrt(2.0), 1}, key, true), alone({5, 1000}, {std::sqrt(2.0), 1}, key, true);
+  constexpr uint64_t draws = 15 * 4096;
+  std::vector<std::vector<uint64_t>> seen(4);
+  std::vector<std::thread> threads;
+  for (size_t thread = 0; thread < seen.size(); ++thread) {
+    threads.emplace_back([&, thread] {
+      for (uint64_t i = thread * 1000; i < draws; i += 997) seen[thread].push_back(mixture.at(i).sample);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t thread = 0; thread < seen.size(); ++thread) {
+    size_t at = 0;
+    for (uint64_t i = thread * 1000; i < draws; i += 997) ASSERT_EQ(seen[thread][at++], alone.at(i).sample) << i;
   }
 }
 

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
 
+#include "terrace/base/error.h"
+#include "terrace/base/random.h"
 #include "terrace/data/order/mixture.h"
 #include "terrace/data/text/text_source.h"
 #include "tests/data/test_corpus.h"
@@ -51,10 +54,9 @@ TEST(MixtureChange, AnEpochGoesOnInEveryKindOfMixture) {
         for (uint64_t more : {1, 13, 60, 400}) {
           Counts big_then = big, small_then = small, added_then = added;
           draw(after, more, {&small_then, &big_then, &added_then});
-          // Inside a block of weighted corpora the next epoch may begin before the last samples of this one.
-          EXPECT_LE(spread(big_then), 2) << drawn << " " << more;
-          EXPECT_LE(spread(added_then), 2) << drawn << " " << more;
-          EXPECT_LE(spread(small_then), 2) << drawn << " " << more;
+          EXPECT_LE(spread(big_then), 1) << drawn << " " << more;
+          EXPECT_LE(spread(added_then), 1) << drawn << " " << more;
+          EXPECT_LE(spread(small_then), 1) << drawn << " " << more;
         }
       }
     }
@@ -222,6 +224,38 @@ TEST_F(Phases, DataMayChangeBeforeAPhaseBegins) {
   const Json changed = source(0.1, two_phases()).identity();
   EXPECT_EQ(with_c.difference(older, changed, 3), "");
   EXPECT_EQ(with_c.difference(older, changed, 4), "corpus c had 161 tokens and has 200 now");
+}
+
+// Checkpoints before the second version of the order name none.
+TEST_F(Phases, ARunKeepsTheOrderThatItsCheckpointNames) {
+  TextConfig config = text_config({corpus("a"), corpus("c")}, 0);
+  config.weights = {std::sqrt(2.0), 1};  // in a block of 4,096, corpus c has 42 epochs
+  const std::vector<TextPhase> phases = {
+      {.name = "data.phases[1]", .from_step = 4, .first_sample = 100, .train = {corpus("c"), corpus("b")}}};
+  TextSource source(config, 4, num_tokens, 5, phases);
+  const std::vector<int64_t> newer = starts(source, 0, 300);
+  const Json identity = source.identity();
+  EXPECT_EQ(identity.at("order"), 2);
+  Json older = identity, own = identity;
+  older.erase("order");
+  source.follow_order_of(older, own);
+  EXPECT_EQ(own, older);
+  EXPECT_EQ(source.identity(), older);
+  EXPECT_EQ(source.difference(older, own, 5), "");
+  const std::vector<int64_t> first_version = starts(source, 0, 300);
+  EXPECT_NE(first_version, newer);
+  const Mixture alone({100, 40}, config.weights, stream_key(5, "order of training samples"), true,
+                      OrderVersion::overlapping_epochs);
+  for (uint64_t i = 0; i < 100; ++i) {
+    const auto [dataset, sample] = alone.at(i);
+    EXPECT_EQ(first_version[i], static_cast<int64_t>((dataset == 0 ? 0 : 20'000) + 4 * sample)) << i;
+  }
+  source.follow_order_of(identity, own);
+  EXPECT_EQ(own, identity);
+  EXPECT_EQ(starts(source, 0, 300), newer);
+  older["order"] = 3;
+  EXPECT_THROW(source.follow_order_of(older, own), UserError);
+  EXPECT_FALSE(TextSource(text_config({corpus("a"), corpus("c")}, 0), 4, num_tokens, 5).identity().contains("order"));
 }
 
 TEST_F(Phases, EveryProblemWithTheirFilesIsFound) {

@@ -13,6 +13,7 @@
 #include "terrace/base/texts_read.h"
 #include "terrace/config/section_keys.h"
 #include "terrace/data/kept_statistics.h"
+#include "terrace/data/order/recorded_order.h"
 
 namespace terrace::data {
 std::span<const int64_t> held_out_part(const GraphsConfig& config, const GraphsDataset& dataset) {
@@ -47,9 +48,14 @@ GraphsSource::GraphsSource(const GraphsConfig& config, const GraphsRequest& requ
     dataset.of_statistics = statistics_.find_dataset(named).value_or(0);
   }
   if (!trains) return;
+  seed_ = seed;
+  mix();
+}
+
+void GraphsSource::mix() {
   std::vector<uint64_t> sizes;
   for (const Dataset& dataset : datasets_) sizes.push_back(dataset.file->part("train").size());
-  order_.emplace(std::move(sizes), config.weights, stream_key(seed, "order of graphs"), true);
+  order_.emplace(std::move(sizes), config_.weights, stream_key(seed_, "order of graphs"), true, order_version_);
 }
 
 void GraphsSource::open_dataset(const std::string& prefix, int64_t branch) {
@@ -332,7 +338,16 @@ Json GraphsSource::identity() const {
                         {"arrays", std::move(arrays)}});
   }
   const std::string statistics = statistics_.text();
-  return {{"datasets", std::move(datasets)}, {"statistics", checksum(std::as_bytes(std::span(statistics)))}};
+  Json identity = {{"datasets", std::move(datasets)}, {"statistics", checksum(std::as_bytes(std::span(statistics)))}};
+  if (order_ && !config_.weights.empty()) record_order(order_version_, identity);
+  return identity;
+}
+
+void GraphsSource::follow_order_of(const Json& older, Json& own) {
+  if (!order_ || config_.weights.empty()) return;
+  order_version_ = recorded_order(older);
+  mix();
+  record_order(order_version_, own);
 }
 
 std::string GraphsSource::difference(const Json& older, const Json& own, int64_t /*steps_done*/) const {

@@ -45,6 +45,7 @@ class GraphsSource : public Source {
   int64_t items(uint64_t first, int64_t samples) const override;  // atoms
   std::vector<AttachedFile> attached_files() const override;
   Json identity() const override;
+  void follow_order_of(const Json& older, Json& own) override;
   std::vector<const MappedFile*> staged_files() const override;
   FileRanges reads(const StepShare& share, const TensorNames& names) const override;
   FileRanges held_out_reads(const HeldOut& held_out, const RoundShare& share, const TensorNames& names) const override;
@@ -91,6 +92,7 @@ class GraphsSource : public Source {
   SizesOfSamples sizes_of(std::span<const Place> places) const;
   void open_dataset(const std::string& prefix, int64_t branch);
   void check_sizes(const Sizes& budget) const;
+  void mix();
   GraphsStatistics statistics_of_datasets() const;
   void keep_statistics(const GraphsStatistics& kept);
 
@@ -99,6 +101,8 @@ class GraphsSource : public Source {
   std::vector<Dataset> datasets_;
   GraphsStatistics statistics_;
   FeatureWidths widths_;
+  uint64_t seed_ = 0;
+  OrderVersion order_version_ = OrderVersion::complete_epochs;
   std::optional<Mixture> order_;  // of the training structures
   DividedRounds rounds_;
 };

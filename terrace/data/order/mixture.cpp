@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "terrace/base/error.h"
+#include "terrace/data/order/block_ranks.h"
 
 namespace terrace::data {
 namespace {
@@ -65,8 +66,9 @@ std::vector<uint64_t> running_sums(const std::vector<uint64_t>& sizes) {
 
 }  // namespace
 
-Mixture::Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, bool reshuffle)
-    : sizes_(std::move(sizes)), key_(key), reshuffle_(reshuffle), weighted_(!weights.empty()) {
+Mixture::Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, bool reshuffle,
+                 OrderVersion version)
+    : sizes_(std::move(sizes)), key_(key), reshuffle_(reshuffle), weighted_(!weights.empty()), version_(version) {
   TERRACE_CHECK(!sizes_.empty() && (!weighted_ || weights.size() == sizes_.size()), "{} datasets, {} weights",
                 sizes_.size(), weights.size());
   for (uint64_t size : sizes_) TERRACE_CHECK(size > 0, "a dataset without samples");
@@ -80,8 +82,8 @@ Mixture::Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights
 
 // One dataset by itself gives the elements of its order one by one, as with a weight.
 Mixture::Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key,
-                 std::vector<Order> orders)
-    : Mixture(sizes, sizes.size() == 1 ? std::vector{1.0} : weights, key, true) {
+                 std::vector<Order> orders, OrderVersion version)
+    : Mixture(sizes, sizes.size() == 1 ? std::vector{1.0} : weights, key, true, version) {
   TERRACE_CHECK(orders.size() == sizes_.size(), "{} datasets, {} orders", sizes_.size(), orders.size());
   orders_ = std::move(orders);
   std::vector<uint64_t> left;
@@ -106,6 +108,7 @@ void Mixture::fill_block(const std::vector<double>& weights) {
     const uint64_t slots = begins_[i + 1] - begins_[i];
     samples_ = std::max(samples_, (sizes_[i] + slots - 1) / slots * begins_.back());
   }
+  ranks_ = std::make_shared<BlockRanks>();
 }
 
 double Mixture::share(size_t dataset) const {
@@ -118,11 +121,21 @@ uint64_t Mixture::slot_of(uint64_t run_sample) const {
   return permute(epoch_key(key_, reshuffle_ ? run_sample / length : 0, 0), length, run_sample % length);
 }
 
+bool Mixture::epoch_ends_inside(uint64_t block, size_t dataset) const {
+  const uint64_t slots = slots_in_block(dataset), first = block * slots, size = sizes_[dataset];
+  const uint64_t left = orders_.empty() ? size - first % size : orders_[dataset]->left_in_epoch(first);
+  return left < slots;
+}
+
 Mixture::Element Mixture::element_in_block(uint64_t run_sample) const {
-  const uint64_t slot = slot_of(run_sample);
+  const uint64_t length = begins_.back(), block = run_sample / length, slot = slot_of(run_sample);
   const size_t dataset = range_of(begins_, slot);
-  const uint64_t slots = begins_[dataset + 1] - begins_[dataset];
-  return {dataset, run_sample / begins_.back() * slots + (slot - begins_[dataset])};
+  const uint64_t first = block * slots_in_block(dataset);
+  if (version_ == OrderVersion::overlapping_epochs || !epoch_ends_inside(block, dataset)) {
+    return {dataset, first + (slot - begins_[dataset])};
+  }
+  const auto dataset_at = [&](uint64_t place) { return range_of(begins_, slot_of(block * length + place)); };
+  return {dataset, first + ranks_->rank(block, run_sample % length, length, sizes_.size(), dataset_at)};
 }
 
 Mixture::Element Mixture::element_in_epoch(uint64_t run_sample) const {
@@ -176,7 +189,13 @@ std::vector<Order> Mixture::rest_of_blocks(uint64_t drawn) const {
   std::vector<Order> rest;
   for (size_t i = 0; i < sizes_.size(); ++i) {
     const Order order = order_of(i);
-    const uint64_t slots = begins_[i + 1] - begins_[i];
+    const uint64_t slots = slots_in_block(i);
+    if (under_way && version_ == OrderVersion::complete_epochs && epoch_ends_inside(whole, i)) {
+      const auto begin = taken.begin() + static_cast<std::ptrdiff_t>(begins_[i]);
+      const auto drawn_here = std::count(begin, begin + static_cast<std::ptrdiff_t>(slots), true);
+      rest.push_back(continued_order({}, order, whole * slots + static_cast<uint64_t>(drawn_here)));
+      continue;
+    }
     std::vector<uint64_t> left;
     for (uint64_t slot = 0; under_way && slot < slots; ++slot) {
       if (!taken[begins_[i] + slot]) left.push_back(order->at(whole * slots + slot));

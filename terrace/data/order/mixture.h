@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,20 @@
 
 namespace terrace::data {
 
+class BlockRanks;
+
+// How a weighted mixture orders its samples. A run keeps the version that it began with, which its checkpoints name;
+// those that name none have the first.
+enum class OrderVersion {
+  overlapping_epochs = 1,  // where an epoch of a dataset ends inside a block, samples of the next one may come earlier
+  complete_epochs = 2,     // no sample occurs again before all others of its dataset have occurred as often
+};
+
 // Without weights, all samples of all datasets form one epoch in a shuffled order, so each occurs once per epoch. With
 // weights, the run is a sequence of blocks of equal length. Each block has the same number of samples from a dataset,
-// in its own shuffled order. Each dataset has its own epochs, in which each of its samples occurs once.
+// in its own shuffled order. Each dataset has its own epochs, in which each of its samples occurs once. Where an epoch
+// ends inside a block, the samples of the dataset in this block come in the order of its epochs, so that each epoch is
+// complete before the next one begins; elsewhere in the order of the block.
 //
 // A run whose datasets or weights change at a step has several mixtures. Each dataset then continues where the mixture
 // before left it: no sample occurs again before all others of its dataset have occurred as often. Without weights the
@@ -28,9 +40,11 @@ class Mixture {
 
   // `sizes` are numbers of samples, all > 0; `weights` has as many entries or none. With `reshuffle` each epoch has
   // another order.
-  Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, bool reshuffle);
+  Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, bool reshuffle,
+          OrderVersion version = OrderVersion::complete_epochs);
   // A later mixture; `orders` has an entry for each dataset, null where no earlier mixture had the dataset.
-  Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, std::vector<Order> orders);
+  Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, std::vector<Order> orders,
+          OrderVersion version = OrderVersion::complete_epochs);
 
   // Follows the order of all samples of all datasets. It has no rest().
   Mixture(std::vector<uint64_t> sizes, Order of_all);
@@ -59,6 +73,8 @@ class Mixture {
   uint64_t slot_of(uint64_t run_sample) const;
   Element element_in_block(uint64_t run_sample) const;
   Element element_in_epoch(uint64_t run_sample) const;
+  uint64_t slots_in_block(size_t dataset) const { return begins_[dataset + 1] - begins_[dataset]; }
+  bool epoch_ends_inside(uint64_t block, size_t dataset) const;
   Order order_of(size_t dataset) const;
   std::vector<Order> rest_of_blocks(uint64_t drawn) const;
   std::vector<Order> rest_of_epoch(uint64_t drawn) const;
@@ -74,6 +90,8 @@ class Mixture {
   PhiloxKey key_;
   bool reshuffle_;
   bool weighted_;
+  OrderVersion version_;
+  std::shared_ptr<BlockRanks> ranks_;  // with weights
   uint64_t samples_ = 0;
 };
 

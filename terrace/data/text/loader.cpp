@@ -115,33 +115,40 @@ class TrainingCorpora {
   std::map<std::string, Windows> opened_;
 };
 
-// Adds the samples of each phase; every corpus continues where the latest mix that had it left it.
-void add_phases(const std::vector<TextPhase>& phases, uint64_t seed, TrainingCorpora& corpora, SplitWindows& first,
-                std::vector<PhaseWindows>& list) {
-  list.reserve(phases.size());
-  std::map<std::string, Order> orders;
-  const SplitWindows* before = &first;
-  uint64_t began = 0;
+// Opens the corpora of each phase.
+void add_phases(const std::vector<TextPhase>& phases, TrainingCorpora& corpora, std::vector<PhaseWindows>& list) {
   for (const TextPhase& phase : phases) {
-    const std::vector<Order> rest = before->mixture->rest(phase.first_sample - began);
-    for (size_t i = 0; i < rest.size(); ++i) orders[before->corpora[i].name] = rest[i];
     PhaseWindows& windows = list.emplace_back();
     windows.from_step = phase.from_step;
-    windows.first_sample = began = phase.first_sample;
-    std::vector<uint64_t> sizes;
-    std::vector<Order> continued;
+    windows.first_sample = phase.first_sample;
+    windows.weights = phase.weights;
     for (const std::string& prefix : phase.train) {
       windows.train.corpora.push_back(corpora.open(prefix, windows.held_out));
-      sizes.push_back(windows.train.corpora.back().count);
-      continued.push_back(orders[prefix]);
     }
-    const PhiloxKey key = stream_key(seed, fmt::format("order of training samples in mix {}", list.size() + 1));
-    windows.train.mixture.emplace(std::move(sizes), phase.weights, key, std::move(continued));
-    before = &windows.train;
   }
 }
 
 }  // namespace
+
+void Loader::State::mix() {
+  const PhiloxKey key = stream_key(seed, "order of training samples");
+  train.mixture = node_order != nullptr ? Mixture(sizes_of(train), node_order)
+                                        : Mixture(sizes_of(train), weights, key, true, version);
+  std::map<std::string, Order> orders;
+  const SplitWindows* before = &train;
+  uint64_t began = 0;
+  int64_t number = 1;
+  for (PhaseWindows& phase : phases) {
+    const std::vector<Order> rest = before->mixture->rest(phase.first_sample - began);
+    for (size_t i = 0; i < rest.size(); ++i) orders[before->corpora[i].name] = rest[i];
+    std::vector<Order> continued;
+    for (const Windows& windows : phase.train.corpora) continued.push_back(orders[windows.name]);
+    const PhiloxKey own_key = stream_key(seed, fmt::format("order of training samples in mix {}", ++number));
+    phase.train.mixture.emplace(sizes_of(phase.train), phase.weights, own_key, std::move(continued), version);
+    before = &phase.train;
+    began = phase.first_sample;
+  }
+}
 
 Loader::Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed,
                const std::vector<TextPhase>& phases, int64_t global_batch)
@@ -158,11 +165,12 @@ Loader::Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, u
   }
   state_->own_held_out = validation.corpora.size();
   if (!train.corpora.empty()) {
-    const PhiloxKey key = stream_key(seed, "order of training samples");
-    state_->node_order = node_order_of(config.order, sizes_of(train), global_batch, key);
-    train.mixture = state_->node_order != nullptr ? Mixture(sizes_of(train), state_->node_order)
-                                                  : Mixture(sizes_of(train), config.weights, key, true);
-    add_phases(phases, seed, corpora, train, state_->phases);
+    state_->seed = seed;
+    state_->weights = config.weights;
+    state_->node_order =
+        node_order_of(config.order, sizes_of(train), global_batch, stream_key(seed, "order of training samples"));
+    add_phases(phases, corpora, state_->phases);
+    state_->mix();
   }
   for (const PhaseWindows& phase : state_->phases) {
     validation.corpora.insert(validation.corpora.end(), phase.held_out.begin(), phase.held_out.end());
@@ -208,6 +216,18 @@ void WindowReader::read(const Windows& windows, uint64_t sample, std::span<int64
     // The next document does not follow from this one.
     if (begin + i + 1 == end) targets[i] = -1;
   }
+}
+
+void Loader::follow(OrderVersion version) {
+  state_->version = version;
+  if (!state_->train.corpora.empty()) state_->mix();
+}
+
+OrderVersion Loader::order_version() const { return state_->version; }
+
+bool Loader::has_weights() const {
+  return !state_->weights.empty() ||
+         std::ranges::any_of(state_->phases, [](const PhaseWindows& phase) { return !phase.weights.empty(); });
 }
 
 const NodeOrder* Loader::node_order() const { return state_->node_order.get(); }

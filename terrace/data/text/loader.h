@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "terrace/base/json.h"
+#include "terrace/data/order/mixture.h"
 #include "terrace/data/source.h"
 #include "terrace/data/text/text_config.h"
 
@@ -55,6 +56,12 @@ class Loader {
   FileRanges reads(Split split, std::span<const uint64_t> samples) const;
   void read_by(std::shared_ptr<const StagedReader> staged);
   const NodeOrder* node_order() const;  // of the training samples; null unless data.order = "node"
+
+  // Whether the training samples of any part of the run are weighted, and by which version these are ordered from now
+  // on; at first by the latest. Called before several threads use the loader.
+  bool has_weights() const;
+  void follow(OrderVersion version);
+  OrderVersion order_version() const;
 
   // The number of samples in one pass over the split. For training on several weighted corpora that is a pass over the
   // mixture's longest corpus, and with phases 0: a run whose corpora change has no such pass. For validation every

@@ -33,6 +33,7 @@ struct SplitWindows {
 struct PhaseWindows {
   int64_t from_step = 0;
   uint64_t first_sample = 0;  // of the run
+  std::vector<double> weights;
   SplitWindows train;
   std::vector<Windows> held_out;  // what the phase adds to the validation split
 };
@@ -55,10 +56,17 @@ struct WindowReader {
 
 struct Loader::State {
   WindowReader reader;
+  uint64_t seed = 0;
+  std::vector<double> weights;  // of `train`
+  OrderVersion version = OrderVersion::complete_epochs;
   SplitWindows train, validation;
   std::shared_ptr<const NodeOrder> node_order = nullptr;  // of `train`
   size_t own_held_out = 0;                                // the corpora of `validation` that are not a phase's
   std::vector<PhaseWindows> phases;                       // ascending
+
+  // Makes the mixtures of all training samples. In a later one every corpus continues where the latest mix that had it
+  // left it.
+  void mix();
 
   const SplitWindows& of(Split split) const { return split == Split::train ? train : validation; }
 

@@ -14,6 +14,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/units.h"
+#include "terrace/data/order/recorded_order.h"
 #include "terrace/data/text/corpus_record.h"
 #include "terrace/data/text/token_corpus.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
@@ -235,7 +236,14 @@ Json TextSource::identity() const {
   identity["tokenizer"] = fs::exists(tokenizer_) ? Json(file_checksum(tokenizer_)) : Json();
   Json phases = loader_.phase_identities();
   if (!phases.empty()) identity["phases"] = std::move(phases);
+  if (loader_.has_weights()) record_order(loader_.order_version(), identity);
   return identity;
+}
+
+void TextSource::follow_order_of(const Json& older, Json& own) {
+  if (!loader_.has_weights()) return;
+  loader_.follow(recorded_order(older));
+  record_order(loader_.order_version(), own);
 }
 
 std::string TextSource::difference(const Json& older, const Json& own, int64_t steps_done) const {

@@ -35,6 +35,7 @@ class TextSource : public Source {
   int64_t items(uint64_t, int64_t samples) const override { return samples * sequence_; }
   Json identity() const override;
   std::string difference(const Json& older, const Json& own, int64_t steps_done) const override;
+  void follow_order_of(const Json& older, Json& own) override;
   std::vector<Baseline> baselines() const override;
   std::vector<AttachedFile> attached_files() const override;
   std::vector<const MappedFile*> staged_files() const override { return loader_.token_files(); }
