@@ -66,6 +66,7 @@ HeaderJson header_json(std::span<const std::byte> file, std::string_view file_na
 
 std::map<std::string, std::string> parse_metadata(const HeaderJson& json, std::string_view file_name) {
   std::map<std::string, std::string> metadata;
+  if (json.is_null()) return metadata;  // as the package of Python reads it
   if (!json.is_object()) throw damaged(file_name, "__metadata__ is not an object");
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string()) throw damaged(file_name, "__metadata__ '{}' is not a string", key);

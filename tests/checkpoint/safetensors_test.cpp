@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <span>
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
@@ -139,6 +140,18 @@ TEST(Safetensors, UnalignedTensorsOfOtherWritersAreReadToo) {
   const at::Tensor b = file.tensor(*file.header().find("b"));
   EXPECT_EQ(b[0].item<float>(), 1.5f);
   EXPECT_EQ(b[1].item<float>(), -2.0f);
+}
+
+// Other readers take null for no metadata.
+TEST(Safetensors, NullMetadataAreNone) {
+  const std::string json = R"({"__metadata__":null,"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  const uint64_t length = json.size();
+  std::string bytes(reinterpret_cast<const char*>(&length), sizeof(length));
+  bytes += json + "\x07";
+  const SafetensorsHeader header = parse_safetensors(std::as_bytes(std::span(bytes)), "a");
+  EXPECT_TRUE(header.metadata.empty());
+  ASSERT_EQ(header.entries.size(), 1u);
+  EXPECT_EQ(header.entries[0].name, "a");
 }
 
 TEST(Safetensors, SaysWhatIsWrongWithAMalformedFile) {
