@@ -1,10 +1,13 @@
 // terrace evaluate CHECKPOINT --data P: the loss of a checkpoint on held-out data, without a run.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +28,7 @@ namespace {
 
 struct EvaluateArguments {
   train::EvaluationRequest request;
+  bool whole_samples = false;
   bool json = false;
 };
 
@@ -38,13 +42,25 @@ Json figures_json(const train::CheckpointEvaluation& result, const train::HeldOu
   return json;
 }
 
+void add_bytes(const train::HeldOutFigures& found, uint64_t bytes, Json& json) {
+  json["bits_per_byte"] = train::CheckpointEvaluation::bits_per_byte(found, bytes);
+  json["bytes"] = bytes;
+}
+
+uint64_t all_bytes(const train::CheckpointEvaluation& result) {
+  return std::accumulate(result.bytes.begin(), result.bytes.end(), uint64_t{0});
+}
+
 Json json_of(const train::CheckpointEvaluation& result) {
   Json json = {{"checkpoint", result.checkpoint.string()}, {"step", result.step}};
   json.update(figures_json(result, result.evaluation.all));
+  if (!result.bytes.empty()) add_bytes(result.evaluation.all, all_bytes(result), json);
   json["datasets"] = Json::array();
-  for (const train::HeldOutFigures& found : result.evaluation.by_dataset) {
+  for (size_t i = 0; i < result.evaluation.by_dataset.size(); ++i) {
+    const train::HeldOutFigures& found = result.evaluation.by_dataset[i];
     Json row = {{"dataset", found.dataset}};
     row.update(figures_json(result, found));
+    if (!result.bytes.empty()) add_bytes(found, result.bytes.at(i), row);
     json["datasets"].push_back(row);
   }
   return json;
@@ -84,8 +100,34 @@ void print_table(const train::CheckpointEvaluation& result) {
   }
 }
 
+// The loss in bits, and by how many bytes of text it is divided, which does not depend on the tokenizer.
+void print_bits_per_byte(const train::CheckpointEvaluation& result) {
+  if (result.bytes.empty()) return;
+  const auto print = [](const std::string& dataset, const train::HeldOutFigures& found, uint64_t bytes) {
+    fmt::print("{}: {:.6f} bits per byte of {} bytes of text\n", dataset,
+               train::CheckpointEvaluation::bits_per_byte(found, bytes), bytes);
+  };
+  const std::vector<train::HeldOutFigures>& rows = result.evaluation.by_dataset;
+  for (size_t i = 0; i < rows.size(); ++i) print(rows[i].dataset, rows[i], result.bytes.at(i));
+  if (rows.size() > 1) print("all", result.evaluation.all, all_bytes(result));
+}
+
+// A loss that is no number says that the weights are none, or that the model overflows.
+void check_finite(const train::CheckpointEvaluation& result) {
+  std::vector<std::string> problems;
+  for (const train::HeldOutFigures& found : result.evaluation.by_dataset) {
+    if (!std::isfinite(found.loss)) problems.push_back(fmt::format("{}: the loss is {}", found.dataset, found.loss));
+  }
+  if (problems.empty()) return;
+  throw UserError(fmt::format("{} has a loss that is not finite: its weights hold NaN or infinite values, or the model "
+                              "overflows in its precision:\n  {}",
+                              result.checkpoint.string(), fmt::join(problems, "\n  ")),
+                  ExitCode::failure);
+}
+
 void run_evaluation(EvaluateArguments& arguments) {
   train::stop_on_signals();
+  arguments.request.held_out.every_item = !arguments.whole_samples;
   LaunchedRanks ranks = connect(arguments.request.ranks);
   const bool is_reporting_rank = ranks.is_reporting_rank();
   arguments.request.world = ranks.world.get();
@@ -102,10 +144,14 @@ void run_evaluation(EvaluateArguments& arguments) {
   if (!result) throw UserError(is_reporting_rank ? "stopped on request, without a result" : "", ExitCode::stopped);
   if (!is_reporting_rank) return;
   if (arguments.json) {
+    check_finite(*result);
     fmt::print("{}\n", json_of(*result).dump());
-  } else {
-    print_table(*result);
+    return;
   }
+  print_table(*result);
+  print_bits_per_byte(*result);
+  std::fflush(stdout);  // before an error about it
+  check_finite(*result);
 }
 
 }  // namespace
@@ -130,8 +176,20 @@ void add_evaluate_command(CLI::App& app) {
   command->add_option("--threads", request.threads, "CPU threads of each rank; 0: the cores, divided among the ranks")
       ->check(thread_count())
       ->capture_default_str();
+  CLI::Option* whole = command->add_flag("--whole-samples", arguments->whole_samples,
+                                         "Leave out the tokens behind the last whole sample of a corpus, as the "
+                                         "evaluations of a run do: the loss has its bits");
+  command
+      ->add_option(
+          "--stride", request.held_out.stride,
+          "Move the model's window by so many tokens and count a token where it is new, so that it sees more text "
+          "before it (default: model.sequence)")
+      ->check(positive())
+      ->excludes(whole);
   command->add_flag("--json", arguments->json, "Print one JSON object instead of a table");
-  command->footer("Nothing is written. The loss is that of terrace train with evaluate_batches = 0.");
+  command->footer(
+      "Nothing is written. All that is held out counts; with --whole-samples the loss is that of terrace train with "
+      "evaluate_batches = 0.");
   command->callback([arguments] { with_json_errors(arguments->json, [&] { run_evaluation(*arguments); }); });
 }
 

@@ -6,6 +6,13 @@
 
 namespace terrace::data {
 
+void DataOfFamily::choose_held_out(config::Config& config, const HeldOutChoice& choice) const {
+  if (choice.stride == 0) return;
+  throw UserError::of(
+      "models of model.family = \"{}\" are evaluated on samples that do not overlap; leave --stride out",
+      config.family->name);
+}
+
 const DataOfFamily& data_of_family(const config::Config& config) {
   TERRACE_CHECK(config.family != nullptr && config.family->data != nullptr, "no data of the model");
   return *config.family->data;

@@ -37,6 +37,15 @@ class DataOfFamily {
   virtual void hold_out(config::Config&, const std::vector<std::string>& /*datasets*/,
                         const AttachedPaths& /*attached*/) const {}
 
+  // What an evaluation outside of training counts of the held-out data, where a family leaves something out in
+  // training.
+  struct HeldOutChoice {
+    bool every_item = false;  // such as the tokens behind the last whole sample of a corpus
+    int64_t stride = 0;       // between the first items of neighbouring samples, which overlap; 0: they do not
+  };
+  // Throws UserError for a stride that the family or the model cannot have.
+  virtual void choose_held_out(config::Config& config, const HeldOutChoice& choice) const;
+
   // Makes the copies that a checkpoint keeps (data::Source::attached_files) the files of the configuration.
   virtual void take_attached(config::Config&, const AttachedPaths& /*attached*/) const {}
 

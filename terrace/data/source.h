@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <stop_token>
@@ -106,6 +107,8 @@ class Source {
   // The micro-batch of a rank in a round. A rank that has no samples left computes a micro-batch whose counts are 0.
   virtual MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
                                           const TensorNames& names) const = 0;
+  // The bytes of text for which the items that count in these samples stand; nothing where that is not known.
+  virtual std::optional<uint64_t> held_out_bytes(const HeldOut& /*held_out*/) const { return std::nullopt; }
   // The names of the held-out datasets, as in the configuration; none where nothing is held out.
   virtual std::vector<std::string> held_out_datasets() const = 0;
 

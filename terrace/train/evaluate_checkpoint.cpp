@@ -5,13 +5,13 @@
 
 #include <limits>
 #include <memory>
+#include <numbers>
 #include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/progress.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/config/family.h"
-#include "terrace/data/data_of_family.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/checkpoint_ranks.h"
@@ -63,7 +63,18 @@ void choose_data(const EvaluationRequest& request, const checkpoint::Reader& rea
     // The files that the run was started with may be gone.
     data.take_attached(config, reader.attached());
   }
+  data.choose_held_out(config, request.held_out);
   throw_file_problems(data.problems_with_files(config), request.datasets.empty() ? way_to_data(data) : "");
+}
+
+std::vector<uint64_t> bytes_of_text(const data::Source& data) {
+  std::vector<uint64_t> bytes;
+  for (const data::HeldOut& held_out : data.held_out(std::numeric_limits<uint64_t>::max())) {
+    const std::optional<uint64_t> own = data.held_out_bytes(held_out);
+    if (!own) return {};
+    bytes.push_back(*own);
+  }
+  return bytes;
 }
 
 std::optional<CheckpointEvaluation> evaluate_on_rank(Trainer& trainer, const checkpoint::Reader& reader,
@@ -79,10 +90,15 @@ std::optional<CheckpointEvaluation> evaluate_on_rank(Trainer& trainer, const che
                               .step = reader.step(),
                               .config = trainer.config(),
                               .evaluation = std::move(*evaluation),
-                              .figures = trainer.figures()};
+                              .figures = trainer.figures(),
+                              .bytes = world.rank() == 0 ? bytes_of_text(trainer.data()) : std::vector<uint64_t>{}};
 }
 
 }  // namespace
+
+double CheckpointEvaluation::bits_per_byte(const HeldOutFigures& figures, uint64_t bytes) {
+  return figures.loss * figures.count / (std::numbers::ln2 * static_cast<double>(bytes));
+}
 
 std::optional<CheckpointEvaluation> evaluate_checkpoint(const EvaluationRequest& request) {
   std::optional<CheckpointEvaluation> result;

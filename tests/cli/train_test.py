@@ -2,6 +2,7 @@
 import json
 import math
 import shutil
+import struct
 import sys
 import unittest
 
@@ -94,7 +95,7 @@ class Training(FinishedRun):
     def test_evaluate_prints_a_table_or_json_with_the_loss_of_training(self):
         table = self.expect(0, terrace("evaluate", "run", folder=self.folder)).stdout
         self.assertRegex(table, r"^dataset +loss +perplexity +tokens\ncorpus +\d")
-        said = json.loads(self.expect(0, terrace("evaluate", "run", "--data", "corpus", "--threads", 1, "--json",
+        said = json.loads(self.expect(0, terrace("evaluate", "run", "--data", "corpus", "--threads", 1, "--whole-samples", "--json",
                                                  folder=self.folder)).stdout)
         self.assertEqual((said["checkpoint"], said["step"], [row["dataset"] for row in said["datasets"]]),
                          ("run/step_00000004", 4, ["corpus"]))
@@ -106,9 +107,47 @@ class Training(FinishedRun):
         self.expect(0, terrace("train", "run.toml", *whole, "--set", "train.evaluate_batches=0", folder=self.folder))
         lines = map(json.loads, (self.folder / "whole/metrics.jsonl").read_text().splitlines())
         trained = [line["validation_loss"] for line in lines if "validation_loss" in line]
-        again = json.loads(self.expect(0, terrace("evaluate", "whole", "--data", "corpus", "--threads", 1, "--json",
+        again = json.loads(self.expect(0, terrace("evaluate", "whole", "--data", "corpus", "--threads", 1, "--whole-samples", "--json",
                                                   folder=self.folder)).stdout)
         self.assertEqual(again["loss"], trained[-1])
+
+    def test_evaluate_counts_every_token_and_gives_bits_per_byte(self):
+        (self.folder / "short.txt").write_text("A short text about ranks, twice as long as a sample of the model, and some more of it.\n" * 3)
+        self.expect(0, terrace("data", "prepare", "short.txt", "--tokenizer", "tokenizer.model", "--output", "short", folder=self.folder))
+        tokens = json.loads(self.expect(0, terrace("data", "inspect", "short", "--json", folder=self.folder)).stdout)["tokens"]
+        self.assertNotEqual((tokens - 1) % 16, 0)
+
+        def evaluated(*options):
+            return json.loads(self.expect(0, terrace("evaluate", "run", "--data", "short", "--json", *options, folder=self.folder)).stdout)
+
+        plain, whole, strided = evaluated(), evaluated("--whole-samples"), evaluated("--stride", 4)
+        self.assertEqual((plain["tokens"], whole["tokens"], strided["tokens"]), (tokens - 1, (tokens - 1) // 16 * 16, tokens - 1))
+        self.assertNotEqual(plain["loss"], strided["loss"])
+        # The first token has no prediction; the end token stands for no byte.
+        first = len(json.loads(self.expect(0, terrace("data", "inspect", "short", "--sample", 1, "--json", folder=self.folder)).stdout)["sample"])
+        size = (self.folder / "short.txt").stat().st_size - first
+        for one in (plain, strided):
+            self.assertEqual(one["bytes"], size)
+            self.assertAlmostEqual(one["bits_per_byte"], one["loss"] * one["tokens"] / math.log(2) / size)
+        table = self.expect(0, terrace("evaluate", "run", "--data", "short", folder=self.folder)).stdout
+        self.assertIn(f"short: {plain['bits_per_byte']:.6f} bits per byte of {size} bytes of text\n", table)
+        self.expect(2, terrace("evaluate", "run", "--data", "short", "--stride", 17, folder=self.folder), "--stride 17", "give 1 to 16")
+
+    def test_evaluate_fails_where_the_loss_is_no_number(self):
+        self.expect(0, terrace("export", "run", "--format", "hf", "--output", "huge_hf", folder=self.folder))
+        path = self.folder / "huge_hf/model.safetensors"
+        content = bytearray(path.read_bytes())
+        length = int.from_bytes(content[:8], "little")
+        header = json.loads(content[8:8 + length])
+        name = next(name for name in header if name.endswith(("ln_f.weight", "model.norm.weight")))
+        begin, end = (8 + length + place for place in header[name]["data_offsets"])
+        content[begin:end] = struct.pack("<f", 3e38) * ((end - begin) // 4)  # finite, and logits overflow
+        path.write_bytes(content)
+        self.expect(0, terrace("import", "huge_hf", "--output", "huge", folder=self.folder))
+        result = self.expect(1, terrace("evaluate", "huge", "--data", "corpus", folder=self.folder), "has a loss that is not finite", "corpus: the loss is nan")
+        self.assertRegex(result.stdout, r"corpus +nan")
+        said = json.loads(self.expect(1, terrace("evaluate", "huge", "--data", "corpus", "--json", folder=self.folder)).stdout)
+        self.assertEqual((said["exit_code"], said["errors"]), (1, ["corpus: the loss is nan"]))
 
     def test_evaluate_takes_the_tokenizer_of_the_checkpoint_and_says_where_it_looks_for_data(self):
         (self.folder / "tokenizer.model").rename(self.folder / "moved.model")

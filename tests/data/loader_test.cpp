@@ -1,6 +1,7 @@
 // The contents of batches for any size, split, mixture and step.
 #include "terrace/data/text/loader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -113,6 +114,53 @@ TEST(Loader, ValidationMayBeACorpusOfItsOwn) {
   EXPECT_EQ(loader.samples(Split::train), 10u);
   EXPECT_EQ(loader.samples(Split::validation), 4u);
   for (int64_t token : loader.batch(Split::validation, 0, 4).tokens) EXPECT_GE(token, 5000);
+}
+
+// With a stride a target's context is what the window has before it: all of the corpus, or more than the overlap.
+TEST(Loader, EveryHeldOutTargetCountsOnceWhereAskedFor) {
+  const TemporaryFolder folder;
+  for (int32_t tokens : {2, 3, 9, 64, 65, 66, 100, 128}) {
+    const std::string prefix = folder / std::to_string(tokens);
+    write_corpus(prefix, {counting(0, tokens / 2), counting(tokens / 2, tokens - tokens / 2)}, vocabulary);
+    for (int64_t length : {1, 7, 64}) {
+      for (int64_t stride : {int64_t{0}, int64_t{1}, length / 2, length}) {
+        for (bool documents : {false, true}) {
+          SCOPED_TRACE(fmt::format("{} tokens, length {}, stride {}, documents {}", tokens, length, stride, documents));
+          TextConfig config = {.validation = {prefix}, .reset_at_documents = documents};
+          config.held_out_targets = {.every = true, .stride = stride};
+          const Loader loader(config, length, vocabulary, 3);
+          const uint64_t samples = loader.samples(Split::validation);
+          const SampleBatch batch = loader.batch(Split::validation, 0, static_cast<int64_t>(samples));
+          std::multiset<int64_t> counted, expected;
+          for (int64_t target = 1; target < tokens; ++target) {
+            if (!documents || target != tokens / 2) expected.insert(target);
+          }
+          for (size_t i = 0; i < batch.targets.size(); ++i) {
+            const int64_t target = batch.targets[i], before = static_cast<int64_t>(i) % length;
+            if (target < 0) continue;
+            counted.insert(target);
+            ASSERT_EQ(batch.tokens[i], target - 1);
+            ASSERT_GE(before, target > length ? length - (stride > 0 ? stride : length) : target - 1);
+          }
+          ASSERT_EQ(counted, expected);
+        }
+      }
+    }
+  }
+}
+
+TEST(Loader, TheTailBehindHeldOutWindowsIsHeldOutToo) {
+  const TemporaryFolder folder;
+  write_corpus(folder / "a", {counting(0, 5009)}, vocabulary);
+  TextConfig config = text_config({folder / "a"}, 0.1);
+  const Loader as_in_training(config, 13, vocabulary, 5);
+  config.held_out_targets = {.every = true};
+  const Loader every(config, 13, vocabulary, 5);
+  EXPECT_EQ(every.samples(Split::train), as_in_training.samples(Split::train));
+  EXPECT_EQ(every.samples(Split::validation), as_in_training.samples(Split::validation) + 1);  // 5008 = 385 * 13 + 3
+  const SampleBatch batch = every.batch(Split::validation, 0, static_cast<int64_t>(every.samples(Split::validation)));
+  EXPECT_EQ(std::ranges::count_if(batch.targets, [](int64_t target) { return target >= 0; }),
+            static_cast<int64_t>(as_in_training.samples(Split::validation)) * 13 + 3);
 }
 
 TEST(Loader, WeightsAreRealisedInTheBatches) {

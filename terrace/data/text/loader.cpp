@@ -36,11 +36,12 @@ void probe_tokens_of(const TokenCorpus& corpus, int64_t vocabulary) {
   });
 }
 
-Windows all_windows(const std::string& prefix, int64_t sequence, int64_t vocabulary) {
+// With `shorter`, also of a corpus that is shorter than one window.
+Windows all_windows(const std::string& prefix, int64_t sequence, int64_t vocabulary, bool shorter = false) {
   Windows windows{prefix, std::make_shared<TokenCorpus>(prefix)};
   windows.corpus->expect_random_reads();
   const uint64_t tokens = windows.corpus->tokens();
-  if (tokens < static_cast<uint64_t>(sequence) + 1) {
+  if (tokens < (shorter ? 1 : static_cast<uint64_t>(sequence)) + 1) {
     throw UserError::of(
         "corpus {} has {} tokens, too few for one sample of {} and its last target; use a model.sequence of "
         "at most {}, or more text",
@@ -65,6 +66,15 @@ Windows split_off(Windows& train, double share, const std::string& prefix) {
   train.count -= held_out.count;
   held_out.first = train.first + train.count;
   return held_out;
+}
+
+// Makes windows that begin every `stride` tokens and have every target from their first one to the end of the corpus.
+void take_every_target(Windows& windows, int64_t stride, int64_t sequence) {
+  const auto length = static_cast<uint64_t>(sequence);
+  windows.stride = stride > 0 ? static_cast<uint64_t>(stride) : length;
+  windows.targets = windows.corpus->tokens() - 1 - windows.first * length;
+  const uint64_t behind_first = windows.targets - std::min(windows.targets, length);
+  windows.count = 1 + (behind_first + windows.stride - 1) / windows.stride;
 }
 
 void check_config(const TextConfig& config, int64_t sequence) {
@@ -161,7 +171,7 @@ Loader::Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, u
   TrainingCorpora corpora(config, state_->reader);
   for (const std::string& prefix : config.train) train.corpora.push_back(corpora.open(prefix, validation.corpora));
   for (const std::string& prefix : config.validation) {
-    validation.corpora.push_back(all_windows(prefix, sequence, vocabulary));
+    validation.corpora.push_back(all_windows(prefix, sequence, vocabulary, config.held_out_targets.every));
   }
   state_->own_held_out = validation.corpora.size();
   if (!train.corpora.empty()) {
@@ -174,6 +184,9 @@ Loader::Loader(const TextConfig& config, int64_t sequence, int64_t vocabulary, u
   }
   for (const PhaseWindows& phase : state_->phases) {
     validation.corpora.insert(validation.corpora.end(), phase.held_out.begin(), phase.held_out.end());
+  }
+  if (config.held_out_targets.every) {
+    for (Windows& windows : validation.corpora) take_every_target(windows, config.held_out_targets.stride, sequence);
   }
   if (validation.corpora.empty()) return;
   // The key does not depend on the seed, so that runs with different seeds are evaluated on the same samples. There are
@@ -193,19 +206,21 @@ uint64_t Loader::samples(Split split) const {
 
 void WindowReader::read(const Windows& windows, uint64_t sample, std::span<int64_t> tokens, std::span<int64_t> targets,
                         std::span<int64_t> positions, std::span<int64_t> documents) const {
-  const auto length = static_cast<uint64_t>(sequence);
-  const uint64_t begin = (windows.first + sample) * length;
+  const uint64_t begin = begin_of(windows, sample), length = length_of(windows, sample);
   std::vector<int64_t> window(length + 1);
   windows.corpus->read(begin, window, vocabulary, staged.get());
-  std::copy(window.begin(), window.end() - 1, tokens.begin());
-  std::copy(window.begin() + 1, window.end(), targets.begin());
+  std::fill(std::copy(window.begin(), window.end() - 1, tokens.begin()), tokens.end(), 0);
+  std::fill(std::copy(window.begin() + 1, window.end(), targets.begin()), targets.end(), -1);
+  if (sample > 0 && windows.stride > 0) {
+    std::fill_n(targets.begin(), static_cast<uint64_t>(sequence) - windows.stride, -1);  // those of the window before
+  }
   if (!reset_at_documents) return;
   const CorpusIndex& index = windows.corpus->index();
   uint64_t document = index.document_of(begin);
   uint64_t end = index.document_begin(document + 1);
   int64_t number = 0;
-  for (uint64_t i = 0, start = 0; i < length; ++i) {
-    if (begin + i >= end) {
+  for (uint64_t i = 0, start = 0; i < tokens.size(); ++i) {
+    if (i < length && begin + i >= end) {
       document = index.document_of(begin + i);
       end = index.document_begin(document + 1);
       start = i;

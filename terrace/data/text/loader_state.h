@@ -22,6 +22,9 @@ struct Windows {
   std::string name;  // as the configuration has it
   std::shared_ptr<const TokenCorpus> corpus;
   uint64_t first = 0, count = 0;
+  // Of held-out windows that have every target (HeldOutTargets): window i begins `stride` tokens behind window i - 1,
+  // and all together have so many targets. 0: whole windows of T targets each, one behind the other.
+  uint64_t stride = 0, targets = 0;
 };
 
 struct SplitWindows {
@@ -44,12 +47,21 @@ struct WindowReader {
   bool reset_at_documents = false;
   std::shared_ptr<const StagedReader> staged = nullptr;
 
+  // The first token of a window, and the number of its targets before any is left out.
+  uint64_t begin_of(const Windows& windows, uint64_t sample) const {
+    const auto length = static_cast<uint64_t>(sequence);
+    return windows.first * length + sample * (windows.stride > 0 ? windows.stride : length);
+  }
+  uint64_t length_of(const Windows& windows, uint64_t sample) const {
+    const auto length = static_cast<uint64_t>(sequence);
+    return windows.targets == 0 ? length : std::min(length, windows.targets - sample * windows.stride);
+  }
   // Where a window is.
   FileRange range(const Windows& windows, uint64_t sample) const {
-    const auto length = static_cast<uint64_t>(sequence);
-    return windows.corpus->range((windows.first + sample) * length, length + 1);
+    return windows.corpus->range(begin_of(windows, sample), length_of(windows, sample) + 1);
   }
-  // tokens and targets [T]; positions and documents [T] are written only with reset_at_documents.
+  // tokens and targets [T], padded with token 0 and target -1; positions and documents [T] are written only with
+  // reset_at_documents.
   void read(const Windows& windows, uint64_t sample, std::span<int64_t> tokens, std::span<int64_t> targets,
             std::span<int64_t> positions, std::span<int64_t> documents) const;
 };

@@ -14,6 +14,15 @@
 
 namespace terrace::data {
 
+// Which held-out targets count, and in which windows the model sees them. Only evaluations outside of training choose.
+struct HeldOutTargets {
+  bool every = false;  // also those behind the last whole window of a corpus, in a window that is padded
+  // Between the first tokens of neighbouring windows, with `every`; a target counts in the first window that has it. 0:
+  // model.sequence, so that windows do not overlap.
+  int64_t stride = 0;
+  bool operator==(const HeldOutTargets&) const = default;
+};
+
 struct TextConfig {
   std::vector<std::string> train = {};       // prefixes of .bin/.idx; none where corpora are only evaluated
   std::vector<double> weights = {};          // one per prefix; empty: in proportion to their tokens
@@ -23,6 +32,7 @@ struct TextConfig {
   std::string tokenizer = {};       // SentencePiece model, kept with the checkpoint; may be empty
   OrderConfig order = {};
   StageConfig stage = {};
+  HeldOutTargets held_out_targets = {};  // no key
   bool operator==(const TextConfig&) const = default;
 };
 

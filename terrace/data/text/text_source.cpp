@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -225,6 +226,30 @@ FileRanges TextSource::held_out_reads(const HeldOut& held_out, const RoundShare&
                                       const TensorNames& names) const {
   if (!needs_tokens(names)) return {};
   return loader_.reads(Split::validation, held_out_samples(held_out, share).samples);
+}
+
+std::optional<uint64_t> TextSource::held_out_bytes(const HeldOut& held_out) const {
+  if (!fs::exists(tokenizer_)) return std::nullopt;
+  const auto tokenizer = Tokenizer::open(tokenizer_);
+  const int64_t vocabulary = tokenizer->vocabulary();
+  // A document may begin with a control token.
+  const auto begins_text = [&](int64_t before) {
+    return before < vocabulary && tokenizer->text_of(static_cast<int32_t>(before)).empty();
+  };
+  constexpr size_t samples_at_once = 64;
+  const std::span<const uint64_t> all = held_out.samples;
+  uint64_t bytes = 0;
+  for (size_t first = 0; first < all.size(); first += samples_at_once) {
+    const SampleBatch batch =
+        loader_.batch(Split::validation, all.subspan(first, std::min(samples_at_once, all.size() - first)));
+    for (size_t i = 0; i < batch.targets.size(); ++i) {
+      const auto target = static_cast<int32_t>(batch.targets[i]);
+      if (target < 0 || target >= vocabulary) continue;
+      bytes +=
+          begins_text(batch.tokens[i]) ? tokenizer->decode({&target, 1}).size() : tokenizer->text_of(target).size();
+    }
+  }
+  return bytes;
 }
 
 std::vector<std::string> TextSource::held_out_datasets() const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -30,6 +31,8 @@ class TextSource : public Source {
   std::vector<HeldOut> held_out(uint64_t at_most) const override { return loader_.held_out(at_most); }
   MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
                                   const TensorNames& names) const override;
+  // By the tokenizer; the space that it puts before a document is no part of the text.
+  std::optional<uint64_t> held_out_bytes(const HeldOut& held_out) const override;
   std::vector<std::string> held_out_datasets() const override;
   uint64_t samples_in_epoch() const override { return loader_.samples(Split::train); }
   int64_t items(uint64_t, int64_t samples) const override { return samples * sequence_; }

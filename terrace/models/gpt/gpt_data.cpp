@@ -1,6 +1,7 @@
 // Opens and checks the corpora of a GPT, and makes the random tokens that verify trains on.
 #include "terrace/models/gpt/gpt_data.h"
 
+#include "terrace/base/error.h"
 #include "terrace/base/random.h"
 #include "terrace/data/text/text_source.h"
 #include "terrace/models/gpt/settings/config.h"
@@ -28,6 +29,15 @@ void GptData::hold_out(config::Config& config, const std::vector<std::string>& c
   data::TextConfig& text = data::text_of(config);
   text = {.validation = corpora, .reset_at_documents = text.reset_at_documents};
   take_attached(config, attached);
+}
+
+void GptData::choose_held_out(config::Config& config, const HeldOutChoice& choice) const {
+  const int64_t sequence = model_of(config).sequence;
+  if (choice.stride > sequence) {
+    throw UserError::of("--stride {} is more than the {} tokens that the model reads (model.sequence); give 1 to {}",
+                        choice.stride, sequence, sequence);
+  }
+  data::text_of(config).held_out_targets = {.every = choice.every_item, .stride = choice.stride};
 }
 
 void GptData::take_attached(config::Config& config, const AttachedPaths& attached) const {

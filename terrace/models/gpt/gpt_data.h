@@ -14,6 +14,7 @@ class GptData : public data::DataOfFamily {
   bool evaluates_other_data() const override { return true; }
   void hold_out(config::Config& config, const std::vector<std::string>& corpora,
                 const AttachedPaths& attached) const override;
+  void choose_held_out(config::Config& config, const HeldOutChoice& choice) const override;
   void take_attached(config::Config& config, const AttachedPaths& attached) const override;
   data::MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const override;
 };
