@@ -8,5 +8,7 @@ namespace terrace::tests {
 
 std::filesystem::path source_dir();
 std::string python();
+// The packages of transformers 5, in front of which Python's own has version 4; tools/setup --test installs them.
+std::filesystem::path transformers5();
 
 }  // namespace terrace::tests

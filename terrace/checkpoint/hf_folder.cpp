@@ -94,6 +94,15 @@ void HfFolder::open_indexed() {
     }
     locations_[tensor] = {&opened, entry};
   }
+  // transformers reads whole files, also the tensors that the index leaves out.
+  for (const auto& [name, file] : files_) {
+    for (const SafetensorsEntry& entry : file.header().entries)
+      locations_.try_emplace(entry.name, TensorLocation{&file, &entry});
+  }
+}
+
+bool HfFolder::reads(const std::string& file) const {
+  return file == "config.json" || files_.contains(file) || (file == index_name && !files_.contains(single_name));
 }
 
 std::vector<std::string> HfFolder::names() const {

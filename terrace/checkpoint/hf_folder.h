@@ -26,6 +26,8 @@ class HfFolder {
   const Json& config() const { return config_; }
   std::vector<std::string> names() const;  // of all tensors, sorted
   bool has(const std::string& name) const { return locations_.contains(name); }
+  // Whether a file of the folder is one of those with its weights, their index or config.json.
+  bool reads(const std::string& file) const;
   // A view of the mapped file: it is read-only and must not outlive this object.
   at::Tensor tensor(const std::string& name) const;
 

@@ -10,6 +10,7 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/hf_folder.h"
 #include "terrace/config/names.h"
+#include "terrace/data/text/generation_config.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
 #include "terrace/exchange/hf.h"
 #include "terrace/exchange/hf_tokenizer.h"
@@ -51,17 +52,26 @@ Tensors their_tensors(const checkpoint::Reader& reader, const std::vector<models
   return tensors;
 }
 
-// Without a prompt, generation starts a document after the end token of another one, as in training.
-void add_tokens(Json& config, const data::Tokenizer& tokenizer) {
+// Where the checkpoint names no tokens, generation without a prompt starts a document after the end token of another
+// one, as in training.
+void add_end_token(const data::Tokenizer& tokenizer, Json& generation) {
   if (tokenizer.end_token() < 0) return;
-  config["bos_token_id"] = tokenizer.end_token();
-  config["eos_token_id"] = tokenizer.end_token();
+  for (const char* key : {"bos_token_id", "eos_token_id"}) {
+    if (data::token_ids(generation, key).empty()) generation[key] = tokenizer.end_token();
+  }
+}
+
+// What the checkpoint keeps of generation_config.json.
+Json kept_generation(const checkpoint::Reader& reader) {
+  const std::filesystem::path path = reader.attached(data::generation_role);
+  Json generation = path.empty() ? Json::object() : data::read_generation_config(path);
+  generation.erase("_from_model_config");  // transformers would make the settings again from config.json
+  return generation;
 }
 
 // Adds the tokenizer and its special tokens, and returns the name of its file; "" if there is none.
 std::string add_tokenizer(const ExportOptions& options, const checkpoint::Reader& reader,
-                          const models::TextLimits& limits, Json& config, Json& generation,
-                          checkpoint::HfContents& contents) {
+                          const models::TextLimits& limits, Json& generation, checkpoint::HfContents& contents) {
   const std::filesystem::path path = options.tokenizer.empty() ? reader.attached("tokenizer") : options.tokenizer;
   if (path.empty()) {
     log_warning("checkpoint {} has no tokenizer, so the model is written without one; --tokenizer adds one",
@@ -71,8 +81,7 @@ std::string add_tokenizer(const ExportOptions& options, const checkpoint::Reader
   std::string bytes = read_text(path);
   const auto tokenizer = data::Tokenizer::from_bytes(bytes, path.string());
   check_fits(*tokenizer, limits.vocabulary, path);
-  add_tokens(config, *tokenizer);
-  add_tokens(generation, *tokenizer);
+  add_end_token(*tokenizer, generation);
   std::string name = data::tokenizer_file_name(bytes);
   add_hf_tokenizer(std::move(bytes), *tokenizer, limits.longest_sequence, contents);
   return name;
@@ -86,7 +95,6 @@ Exported export_hf(const ExportOptions& options) {
   const models::ExchangeOfFamily& family = models::exchange_of_family(trained);
   Json config = family.hf_config(trained);
   config["torch_dtype"] = type_word(options.precision);
-  Json generation = Json::object();
   checkpoint::HfContents contents;
   Exported result{.checkpoint = reader.path(),
                   .architecture = config["architectures"][0].get<std::string>(),
@@ -94,8 +102,11 @@ Exported export_hf(const ExportOptions& options) {
                   .tokenizer = ""};
 
   if (trained.family->text != nullptr) {
-    result.tokenizer =
-        add_tokenizer(options, reader, trained.family->text->limits(trained), config, generation, contents);
+    Json generation = kept_generation(reader);
+    result.tokenizer = add_tokenizer(options, reader, trained.family->text->limits(trained), generation, contents);
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+      if (generation.contains(key)) config[key] = generation.at(key);
+    }
     contents.texts.emplace_back("generation_config.json", generation.dump(2) + "\n");
   }
   contents.texts.emplace_back("config.json", config.dump(2) + "\n");

@@ -52,4 +52,11 @@ std::string read_hf_tokenizer(const fs::path& folder) {
       data::parse_vocabulary_and_merges(read_text(vocabulary), read_text(merges), vocabulary.string()));
 }
 
+const std::set<std::string>& files_of_tokenizer() {
+  static const std::set<std::string> names{"tokenizer.json",   "tokenizer.model",       "vocab.json",
+                                           "merges.txt",       "tokenizer_config.json", "special_tokens_map.json",
+                                           "added_tokens.json"};
+  return names;
+}
+
 }  // namespace terrace::exchange

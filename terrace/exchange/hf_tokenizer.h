@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include "terrace/checkpoint/hf_folder.h"
@@ -20,5 +21,8 @@ void add_hf_tokenizer(std::string bytes, const data::Tokenizer& tokenizer, int64
 // The tokenizer of a folder, as the content of a file that terrace reads: tokenizer.model, else tokenizer.json, else a
 // tokenizer.json made of vocab.json and merges.txt. "" if there is none.
 std::string read_hf_tokenizer(const std::filesystem::path& folder);
+
+// The names of the files of a tokenizer in such folders.
+const std::set<std::string>& files_of_tokenizer();
 
 }  // namespace terrace::exchange

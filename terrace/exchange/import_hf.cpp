@@ -13,7 +13,9 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/hf_folder.h"
 #include "terrace/data/data_of_family.h"
+#include "terrace/data/text/generation_config.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
+#include "terrace/exchange/folder_checks.h"
 #include "terrace/exchange/hf.h"
 #include "terrace/exchange/hf_tokenizer.h"
 #include "terrace/exchange/weights.h"
@@ -27,42 +29,6 @@ namespace {
 namespace fs = std::filesystem;
 using models::HfTensor;
 
-// The name of the tensor in this folder: models saved without a head omit the leading "transformer." or "model.".
-std::string name_in(const checkpoint::HfFolder& folder, const std::string& name) {
-  if (folder.has(name)) return name;
-  const std::string bare = name.substr(name.find('.') + 1);
-  return folder.has(bare) && !name.starts_with("lm_head.") ? bare : "";
-}
-
-void check_names(const checkpoint::HfFolder& folder, const std::vector<HfTensor>& layout,
-                 const config::Config& config) {
-  std::vector<std::string> problems;
-  std::set<std::string> known;
-  for (const HfTensor& theirs : layout) {
-    const std::string name = name_in(folder, theirs.name);
-    known.insert(name);
-    if (name.empty()) {
-      problems.push_back(fmt::format("'{}' is missing", theirs.name));
-      continue;
-    }
-    const at::Tensor found = folder.tensor(name);
-    if (found.sizes() != at::IntArrayRef(theirs.shape)) {
-      problems.push_back(fmt::format("'{}' has shape [{}], but config.json says [{}]", name,
-                                     fmt::join(found.sizes(), ", "), fmt::join(theirs.shape, ", ")));
-    } else if (!found.is_floating_point()) {
-      problems.push_back(
-          fmt::format("'{}' holds {}, not floating-point numbers", name, c10::toString(found.scalar_type())));
-    }
-  }
-  for (const std::string& name : folder.names()) {
-    if (known.contains(name) || config.family->exchange->is_hf_buffer(config, name)) continue;
-    problems.push_back(fmt::format("'{}' is not a tensor of this model", name));
-  }
-  if (problems.empty()) return;
-  throw UserError::of("the weights in {} are not those of its config.json:\n  {}", folder.path().string(),
-                      fmt::join(problems, "\n  "));
-}
-
 checkpoint::Group read_weights(const checkpoint::HfFolder& folder, const std::vector<HfTensor>& layout,
                                const config::Config& config) {
   check_names(folder, layout, config);
@@ -70,9 +36,16 @@ checkpoint::Group read_weights(const checkpoint::HfFolder& folder, const std::ve
   checkpoint::Group weights = make_weights(config);
   std::map<std::string, at::Tensor> ours;
   for (const checkpoint::NamedTensor& named : weights.tensors) ours[named.name] = named.tensor;
+  std::vector<std::string> problems;
   for (const HfTensor& theirs : layout) {
     const at::Tensor place = theirs.view(ours.at(theirs.parameter));
     place.copy_(folder.tensor(name_in(folder, theirs.name)).view(place.sizes()));
+    if (std::string problem = problem_with_values(theirs.name, place); !problem.empty()) problems.push_back(problem);
+  }
+  if (!problems.empty()) {
+    throw UserError::of(
+        "the weights in {} make every loss NaN; take those from before the training that made them broke down:\n  {}",
+        folder.path().string(), fmt::join(problems, "\n  "));
   }
   return weights;
 }
@@ -98,7 +71,18 @@ config::Config starting_config(const checkpoint::HfFolder& folder, const fs::pat
   const std::string name = (folder.path() / "config.json").string();
   const config::Family& family = family_of(folder.config(), name);
   config::Config config = config::config_of(family);
-  family.exchange->read_hf_config(folder.config(), name, config);
+  const std::vector<std::string> unused = family.exchange->read_hf_config(folder.config(), name, config);
+  if (!unused.empty()) {
+    log_warning("{} has {} that terrace does not know and leaves out: {}", name, unused.size() == 1 ? "a key" : "keys",
+                fmt::join(unused, ", "));
+  }
+  const auto stored = [&](const std::string& tensor) {
+    const std::string found = name_in(folder, tensor);
+    return found.empty() ? at::Tensor() : folder.tensor(found);
+  };
+  for (const std::string& change : family.exchange->follow_hf_tensors(stored, config)) {
+    log_warning("{}: {}", folder.path().string(), change);
+  }
   config.train.global_batch = 8;
   config.train.micro_batch = 1;
   config.train.steps = 1000;
@@ -110,20 +94,18 @@ config::Config starting_config(const checkpoint::HfFolder& folder, const fs::pat
   return config::parse(config::dump(config), "the model's config.json", models::families());
 }
 
-void check_end_token(const Json& json, const data::Tokenizer& tokenizer) {
-  if (!json.contains("eos_token_id") || json["eos_token_id"].is_null()) return;
-  const Json& given = json["eos_token_id"];
-  const Json end = tokenizer.end_token();
-  const bool named = given.is_array() ? std::find(given.begin(), given.end(), end) != given.end() : given == end;
-  if (!named) {
-    log_warning("config.json ends documents with token {}, but terrace takes token {} from the tokenizer's names",
-                given.dump(), tokenizer.end_token());
-  }
+void check_end_token(const Json& generation, const data::Tokenizer& tokenizer) {
+  const std::vector<int64_t> given = data::token_ids(generation, "eos_token_id");
+  if (given.empty() || std::ranges::find(given, tokenizer.end_token()) != given.end()) return;
+  log_warning(
+      "the model ends texts with token {} (eos_token_id), which terrace generate and terrace export keep; terrace data "
+      "prepare closes documents with token {} of the tokenizer's names unless --end-token names another",
+      fmt::join(given, ", "), tokenizer.end_token());
 }
 
 // Writes the tokenizer's file into the output and returns its path; empty if there is none.
-fs::path place_tokenizer(const ImportOptions& options, const checkpoint::HfFolder& folder,
-                         const config::Config& config) {
+fs::path place_tokenizer(const ImportOptions& options, const checkpoint::HfFolder& folder, const config::Config& config,
+                         const Json& generation) {
   if (options.without_tokenizer || config.family->text == nullptr) return {};
   const std::string bytes = options.tokenizer.empty() ? read_hf_tokenizer(folder.path()) : read_text(options.tokenizer);
   const fs::path source = options.tokenizer.empty() ? folder.path() : options.tokenizer;
@@ -137,22 +119,47 @@ fs::path place_tokenizer(const ImportOptions& options, const checkpoint::HfFolde
   const auto tokenizer =
       data::Tokenizer::from_bytes(bytes, options.tokenizer.empty() ? (source / name).string() : source.string());
   check_fits(*tokenizer, config.family->text->limits(config).vocabulary, source);
-  check_end_token(folder.config(), *tokenizer);
+  check_end_token(generation, *tokenizer);
   fs::path path = options.output / name;
   write_text_atomically(path, bytes);
+  return path;
+}
+
+// Writes generation_config.json into the output, with the tokens that config.json alone names, and returns its path;
+// empty where the folder says nothing of generation.
+fs::path place_generation(const ImportOptions& options, const checkpoint::HfFolder& folder,
+                          const config::Config& config) {
+  if (config.family->text == nullptr) return {};
+  const fs::path given = folder.path() / data::generation_file;
+  Json json = fs::exists(given) ? data::read_generation_config(given) : Json::object();
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    const Json& other = folder.config();
+    if (!json.contains(key) && other.contains(key) && !other.at(key).is_null()) json[key] = other.at(key);
+  }
+  if (json.empty()) return {};
+  fs::path path = options.output / data::generation_file;
+  write_text_atomically(path, json.dump(2) + "\n");
+  data::read_generation_config(path);  // also what config.json gave
   return path;
 }
 
 Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& folder, config::Config config) {
   const config::Family& family = *config.family;
   Imported result{.checkpoint = {}, .config = options.output / "train.toml", .tokenizer = {}, .model = config.model};
-  result.tokenizer = place_tokenizer(options, folder, config);
-  family.data->take_attached(config, {{"tokenizer", result.tokenizer.string()}});
+  const fs::path generation = place_generation(options, folder, config);
+  result.tokenizer =
+      place_tokenizer(options, folder, config, generation.empty() ? Json() : data::read_generation_config(generation));
+  family.data->take_attached(config,
+                             {{"tokenizer", result.tokenizer.string()}, {data::generation_role, generation.string()}});
   const std::vector<HfTensor> layout = family.exchange->hf_tensors(config);
   checkpoint::State state{.step = 0, .groups = {read_weights(folder, layout, config)}, .trainer = {}, .config = config};
   if (!result.tokenizer.empty()) {
     state.attached.push_back(
         {.role = "tokenizer", .path = result.tokenizer.string(), .stored_as = result.tokenizer.filename().string()});
+  }
+  if (!generation.empty()) {
+    state.attached.push_back(
+        {.role = data::generation_role, .path = generation.string(), .stored_as = data::generation_file});
   }
   // Without the rows that pad the vocabulary, as the folder has them and export_hf() counts them.
   for (const HfTensor& theirs : layout) {
@@ -173,6 +180,7 @@ Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& 
 
 Imported import_hf(const ImportOptions& options) {
   const checkpoint::HfFolder folder(options.folder);
+  check_adapters(folder);
   const config::Config config = starting_config(folder, options.output);
   if (fs::exists(options.output) && !(fs::is_directory(options.output) && fs::is_empty(options.output))) {
     throw UserError::of("{} exists; name another output, or remove it", options.output.string());
@@ -180,7 +188,11 @@ Imported import_hf(const ImportOptions& options) {
   const bool existed = fs::exists(options.output);
   try {
     fs::create_directories(options.output);
-    return write_output(options, folder, config);
+    Imported imported = write_output(options, folder, config);
+    if (const auto unused = unused_files(folder); !unused.empty()) {
+      log_warning("the import of {} leaves out these files: {}", folder.path().string(), fmt::join(unused, ", "));
+    }
+    return imported;
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(options.output, ignored);

@@ -125,11 +125,16 @@ class Generation {
   void add(size_t slot, int64_t token) {
     const size_t number = *slots_[slot].number;
     Continuation& own = continuations_[number];
-    if (token == request_.end_token) return end(slot, Finish::end_token);
+    if (ends(token)) return end(slot, Finish::end_token);
     own.tokens.push_back(token);
     listener_.on_token(id_of(number), token);
     if (static_cast<int64_t>(own.tokens.size()) == request_.max_tokens) return end(slot, Finish::max_tokens);
     if (sequences_->size(static_cast<int64_t>(slot)) == context_) end(slot, Finish::context);
+  }
+
+  bool ends(int64_t token) const {
+    const std::vector<int64_t>& more = request_.more_end_tokens;
+    return token == request_.end_token || std::ranges::find(more, token) != more.end();
   }
 
   void end(size_t slot, Finish finish) {

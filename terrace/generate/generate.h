@@ -20,8 +20,9 @@ struct Request {
   int64_t samples = 1;                        // continuations of each prompt
   int64_t batch = 16;                         // the most continuations that are decoded at the same time
   Sampling sampling;
-  int64_t end_token = -1;  // stops a continuation and is not part of it; -1: none
-  int64_t vocabulary = 0;  // only tokens below this number are drawn; 0: all tokens of the model
+  int64_t end_token = -1;                     // stops a continuation and is not part of it; -1: none
+  std::vector<int64_t> more_end_tokens = {};  // that do the same
+  int64_t vocabulary = 0;                     // only tokens below this number are drawn; 0: all tokens of the model
 };
 
 // Why a continuation ended. context: the model has no positions left (model.sequence).

@@ -31,9 +31,14 @@ class ExchangeOfFamily {
   // The values of model_type in the config.json files that the family reads.
   virtual std::vector<std::string> hf_types() const = 0;
   // Makes an empty configuration of the family that of the model in a config.json with one of these types, and names
-  // data to start from; `name` is for error messages. Throws UserError with key and value for features that models of
-  // the family do not have.
-  virtual void read_hf_config(const Json& json, const std::string& name, config::Config& config) const = 0;
+  // data to start from; `name` is for error messages. Returns the names of keys that may say something of the model and
+  // are not read. Throws UserError with key and value for features that models of the family do not have.
+  virtual std::vector<std::string> read_hf_config(const Json& json, const std::string& name,
+                                                  config::Config& config) const = 0;
+  // Changes the model where the stored tensors are not those that config.json says, and returns a sentence about each
+  // change. `stored` gives the tensor of a name, undefined where there is none.
+  virtual std::vector<std::string> follow_hf_tensors(const std::function<at::Tensor(const std::string&)>& stored,
+                                                     config::Config& config) const = 0;
   // config.json without the ids of the tokenizer's special tokens. Throws UserError if no layout can express the model,
   // with what each layout would need.
   virtual Json hf_config(const config::Config& config) const = 0;

@@ -124,7 +124,7 @@ class Training(FinishedRun):
         self.assertEqual((plain["tokens"], whole["tokens"], strided["tokens"]), (tokens - 1, (tokens - 1) // 16 * 16, tokens - 1))
         self.assertNotEqual(plain["loss"], strided["loss"])
         # The first token has no prediction; the end token stands for no byte.
-        first = len(json.loads(self.expect(0, terrace("data", "inspect", "short", "--sample", 1, "--json", folder=self.folder)).stdout)["sample"])
+        first = len(json.loads(self.expect(0, terrace("data", "inspect", "short", "--tokenizer", "tokenizer.model", "--sample", 1, "--json", folder=self.folder)).stdout)["sample"])
         size = (self.folder / "short.txt").stat().st_size - first
         for one in (plain, strided):
             self.assertEqual(one["bytes"], size)

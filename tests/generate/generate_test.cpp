@@ -164,6 +164,13 @@ TEST_P(Generation, TheEndTokenEndsTheTextAndIsNotPartOfIt) {
   const auto first = std::ranges::find(open, open[5]);
   EXPECT_EQ(closed.tokens, std::vector<int64_t>(open.begin(), first));
   EXPECT_EQ(closed.finish, Finish::end_token);
+  // So do the other tokens that end texts.
+  request.end_token = -1;
+  request.more_end_tokens = {open[5], open[3]};
+  const auto earlier = generate(whole(config()), *model, request)[0];
+  EXPECT_EQ(earlier.tokens,
+            std::vector<int64_t>(open.begin(), std::ranges::find_first_of(open, request.more_end_tokens)));
+  EXPECT_EQ(earlier.finish, Finish::end_token);
 }
 
 TEST_P(Generation, StopsWhereTheContextEnds) {

@@ -30,7 +30,8 @@ struct Reference {
 // One Python process that answers cases until it is destroyed; starting it takes seconds, a case milliseconds.
 class PyTorch {
  public:
-  PyTorch();
+  // `packages`, if given, is a folder of Python packages that go before those of the environment.
+  explicit PyTorch(const std::string& packages = "");
   ~PyTorch();
   PyTorch(const PyTorch&) = delete;
   PyTorch& operator=(const PyTorch&) = delete;
@@ -56,7 +57,7 @@ inline void add_errors(ErrorTally& tally, const std::string& prefix, const Tenso
   }
 }
 
-inline PyTorch::PyTorch() {
+inline PyTorch::PyTorch(const std::string& packages) {
   int requests[2], answers[2];
   if (pipe(requests) != 0 || pipe(answers) != 0) throw std::runtime_error("no pipe");
   // A dead Python shall be an exception here, not the end of the test.
@@ -66,6 +67,7 @@ inline PyTorch::PyTorch() {
     dup2(requests[0], STDIN_FILENO);
     dup2(answers[1], STDOUT_FILENO);
     for (int end : {requests[0], requests[1], answers[0], answers[1]}) close(end);
+    if (!packages.empty()) setenv("PYTHONPATH", packages.c_str(), 1);
     const std::string python = tests::python(), server = tests::source_dir() / "tests/pytorch/server.py";
     execl(python.c_str(), python.c_str(), server.c_str(), nullptr);
     _exit(127);

@@ -119,6 +119,9 @@ std::vector<config::Key> text_keys() {
                 "Attention and positions start again at document boundaries.");
   data.optional("tokenizer", &D::tokenizer, config::Text{.may_be_empty = true}, OnResume::names_fixed,
                 "SentencePiece model or tokenizer.json, which is kept with each checkpoint for `terrace generate`.");
+  data.optional("generation", &D::generation, config::Text{.may_be_empty = true}, OnResume::names_fixed,
+                "transformers' generation_config.json, which is kept with each checkpoint: its end tokens for `terrace "
+                "generate`, and all of it for `terrace export`.");
   add_order_keys([](auto& config) -> decltype(auto) { return (text_of(config)); }, list);
   add_stage_keys([](auto& config) -> decltype(auto) { return (text_of(config)); }, list);
   return list;

@@ -17,6 +17,7 @@
 #include "terrace/base/units.h"
 #include "terrace/data/order/recorded_order.h"
 #include "terrace/data/text/corpus_record.h"
+#include "terrace/data/text/generation_config.h"
 #include "terrace/data/text/token_corpus.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
 
@@ -92,6 +93,22 @@ void check_tokenizer(const std::string& path, int64_t vocabulary, std::vector<st
                                    path, tokens, vocabulary, tokens));
   } catch (const UserError& error) {
     problems.push_back(fmt::format("data.tokenizer: {}", error.what()));
+  }
+}
+
+void check_generation(const std::string& path, std::vector<std::string>& problems) {
+  if (path.empty()) return;
+  if (!fs::exists(path)) {
+    problems.push_back(
+        fmt::format("data.generation = \"{}\" does not exist{}; name the generation_config.json of the "
+                    "model, or leave the key out",
+                    path, place_of(path)));
+    return;
+  }
+  try {
+    read_generation_config(path);
+  } catch (const UserError& error) {
+    problems.push_back(fmt::format("data.generation: {}", error.what()));
   }
 }
 
@@ -180,13 +197,20 @@ TextSource::TextSource(const TextConfig& config, int64_t sequence, int64_t vocab
                        const std::vector<TextPhase>& phases, int64_t global_batch)
     : sequence_(sequence),
       tokenizer_(config.tokenizer),
+      generation_(config.generation),
       loader_(config, sequence, vocabulary, seed, phases, global_batch) {
   if (fs::exists(tokenizer_)) tokenizer_stored_as_ = tokenizer_file_name(read_text(tokenizer_));
 }
 
 std::vector<AttachedFile> TextSource::attached_files() const {
-  if (tokenizer_.empty()) return {};
-  return {{.role = "tokenizer", .path = tokenizer_, .stored_as = tokenizer_stored_as_}};
+  std::vector<AttachedFile> files;
+  if (!tokenizer_.empty()) {
+    files.push_back({.role = "tokenizer", .path = tokenizer_, .stored_as = tokenizer_stored_as_});
+  }
+  if (!generation_.empty()) {
+    files.push_back({.role = generation_role, .path = generation_, .stored_as = generation_file});
+  }
+  return files;
 }
 
 // The step's sequences are divided among the ranks in order: the first rank has the first of them.
@@ -308,6 +332,7 @@ std::vector<std::string> problems_with_files(const TextConfig& config, int64_t v
   const char* held_out = config.train.empty() ? "--data" : "data.validation";  // see models::Family::hold_out
   check_corpora_exist(held_out, config.validation, problems);
   check_tokenizer(config.tokenizer, vocabulary, problems);
+  check_generation(config.generation, problems);
   try {
     check_corpora_of_run(config, phases);
   } catch (const UserError& error) {
@@ -336,6 +361,10 @@ std::vector<std::pair<std::string, std::string>> file_facts(const TextConfig& co
   if (!config.tokenizer.empty()) {
     add(fmt::format("the content of data.tokenizer \"{}\"", config.tokenizer),
         [&] { return file_checksum(config.tokenizer); });
+  }
+  if (!config.generation.empty()) {
+    add(fmt::format("the content of data.generation \"{}\"", config.generation),
+        [&] { return file_checksum(config.generation); });
   }
   return facts;
 }

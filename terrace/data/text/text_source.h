@@ -52,6 +52,7 @@ class TextSource : public Source {
  private:
   int64_t sequence_;
   std::string tokenizer_, tokenizer_stored_as_ = "tokenizer.model";
+  std::string generation_;
   Loader loader_;
 };
 

@@ -3,6 +3,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
+#include "terrace/data/text/generation_config.h"
 #include "terrace/data/text/text_source.h"
 #include "terrace/models/gpt/settings/config.h"
 
@@ -41,8 +42,12 @@ void GptData::choose_held_out(config::Config& config, const HeldOutChoice& choic
 }
 
 void GptData::take_attached(config::Config& config, const AttachedPaths& attached) const {
-  const auto found = attached.find("tokenizer");
-  data::text_of(config).tokenizer = found == attached.end() ? "" : found->second;
+  const auto path_of = [&](const char* role) {
+    const auto found = attached.find(role);
+    return found == attached.end() ? "" : found->second;
+  };
+  data::text_of(config).tokenizer = path_of("tokenizer");
+  data::text_of(config).generation = path_of(data::generation_role);
 }
 
 // Each token is a function of the seed, the number of its sequence and its place in the sequence.

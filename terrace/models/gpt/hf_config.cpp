@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 #include "terrace/base/error.h"
 #include "terrace/config/names.h"
@@ -65,15 +68,29 @@ Json common_config(const ModelConfig& config) {
 }
 
 // A config.json as transformers reads it: a missing key has its default. null is a value of its own, which most keys
-// cannot have; a boolean that is null counts as false.
+// cannot have; a boolean that is null counts as false. Keeps which keys were looked at.
 class Source {
  public:
   Source(const Json& json, std::string name) : json_(json), name_(std::move(name)) {}
 
-  bool has(const char* key) const { return json_.contains(key) && !json_.at(key).is_null(); }
+  bool has(const char* key) const {
+    asked_.insert(key);
+    return json_.contains(key) && !json_.at(key).is_null();
+  }
+
+  // The keys that nothing has asked for and that say something.
+  std::vector<std::string> unasked() const {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : json_.items()) {
+      const bool says_nothing = value.is_null() || value == false || value == Json::object() || value == Json::array();
+      if (!says_nothing && !asked_.contains(key)) keys.push_back(key);
+    }
+    return keys;
+  }
 
   template <typename Value>
   Value get(const char* key, std::optional<Value> missing = std::nullopt) const {
+    asked_.insert(key);
     if (!json_.contains(key)) {
       if (missing) return *missing;
       throw UserError::of("{} has no {}", name_, key);
@@ -109,7 +126,51 @@ class Source {
  private:
   const Json& json_;
   std::string name_;
+  mutable std::set<std::string> asked_ = {};
 };
+
+// Keys that say nothing of what the model computes from its weights in evaluation, or that other parts of an import
+// read: tokens of the tokenizer, how other programs store, divide and train models, and what they do with other heads.
+const std::set<std::string>& keys_without_effect() {
+  static const std::set<std::string> keys{"_attn_implementation",
+                                          "_attn_implementation_autoset",
+                                          "_name_or_path",
+                                          "architectures",
+                                          "auto_map",
+                                          "bos_token_id",
+                                          "chunk_size_feed_forward",
+                                          "dtype",
+                                          "eos_token_id",
+                                          "finetuning_task",
+                                          "gradient_checkpointing",
+                                          "id2label",
+                                          "is_decoder",
+                                          "is_encoder_decoder",
+                                          "keys_to_ignore_at_inference",
+                                          "label2id",
+                                          "model_type",
+                                          "n_ctx",
+                                          "num_labels",
+                                          "output_attentions",
+                                          "output_hidden_states",
+                                          "pad_token_id",
+                                          "pretraining_tp",
+                                          "problem_type",
+                                          "return_dict",
+                                          "summary_activation",
+                                          "summary_first_dropout",
+                                          "summary_proj_to_labels",
+                                          "summary_type",
+                                          "summary_use_proj",
+                                          "task_specific_params",
+                                          "tokenizer_class",
+                                          "torch_dtype",
+                                          "torchscript",
+                                          "transformers_version",
+                                          "use_cache",
+                                          "use_return_dict"};
+  return keys;
+}
 
 ModelConfig from_gpt2(const Source& source, const std::string& name) {
   const auto activation = source.get<std::string>("activation_function", "gelu_new");
@@ -144,6 +205,7 @@ void read_rope(const Json& json, const Source& source, const std::string& name, 
   // Since version 5, transformers keeps the base and the scaling in one object.
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     if (!source.has(key)) continue;
+    if (!json.at(key).is_object()) throw UserError::of("{}: {} = {} is no object", name, key, json.at(key).dump());
     const Source scaling(json.at(key), fmt::format("{}: {}", name, key));
     scaling.expect("partial_rotary_factor", 1.0);
     config.rope_theta = scaling.get<double>("rope_theta", config.rope_theta);
@@ -204,7 +266,9 @@ void set_window(ModelConfig& config, int64_t window) { config.window = window < 
 
 // The first max_window_layers layers see the whole sequence, unless layer_types says for each layer what it sees.
 void read_window_of_qwen(const Json& json, const Source& source, const std::string& name, ModelConfig& config) {
-  const bool is_null = json.contains("sliding_window") && json.at("sliding_window").is_null();
+  const bool is_null = json.contains("sliding_window") && !source.has("sliding_window");
+  source.has("max_window_layers");
+  source.has("layer_types");
   if (!source.get<bool>("use_sliding_window", false) || (is_null && !source.has("layer_types"))) return;
   int64_t whole = 0;
   if (source.has("layer_types")) {
@@ -270,8 +334,9 @@ Json hf_config(const ModelConfig& config) {
   return json;
 }
 
-ModelConfig config_of_hf(const Json& json, const std::string& name) {
-  const Source source(json, name);
+namespace {
+
+ModelConfig read_model(const Json& json, const Source& source, const std::string& name) {
   const auto type = source.get<std::string>("model_type");
   if (type == "gpt2") return from_gpt2(source, name);
   if (type == "llama") return from_llama(json, source, name);
@@ -279,6 +344,31 @@ ModelConfig config_of_hf(const Json& json, const std::string& name) {
   if (type == "qwen3") return from_qwen3(json, source, name);
   TERRACE_CHECK(type == "mistral", "a model_type {} that no GPT has", type);
   return from_mistral(json, source, name);
+}
+
+// Models whose stored tensors are not the weights themselves, or that compute with more than these.
+void refuse_other_weights(const Source& source, const std::string& name) {
+  for (const char* key : {"quantization_config", "compression_config"}) {
+    if (!source.has(key)) continue;
+    throw UserError::of(
+        "{} has a {}: its weights are quantized, and terrace reads fp32, bf16 and fp16; write them in one of these "
+        "with "
+        "the program that quantized them, or take the model that it was made of",
+        name, key);
+  }
+}
+
+}  // namespace
+
+ModelConfig config_of_hf(const Json& json, const std::string& name, std::vector<std::string>* unused) {
+  const Source source(json, name);
+  refuse_other_weights(source, name);
+  ModelConfig config = read_model(json, source, name);
+  if (unused != nullptr) {
+    *unused = source.unasked();
+    std::erase_if(*unused, [](const std::string& key) { return keys_without_effect().contains(key); });
+  }
+  return config;
 }
 
 }  // namespace terrace::models::gpt

@@ -19,7 +19,8 @@ std::vector<HfTensor> hf_tensors(const ModelConfig& config);
 Json hf_config(const ModelConfig& config);
 
 // The model of a config.json; `name` is for error messages. The key model_type is one of GptExchange::hf_types().
-// Throws UserError with key and value for features that our model does not have.
-ModelConfig config_of_hf(const Json& json, const std::string& name);
+// Throws UserError with key and value for features that our model does not have. `unused`, if given, takes the names of
+// the other keys that may say something of the model and are not read.
+ModelConfig config_of_hf(const Json& json, const std::string& name, std::vector<std::string>* unused = nullptr);
 
 }  // namespace terrace::models::gpt
