@@ -157,6 +157,8 @@ void add_flags_of_text(CLI::App& command, PrepareFlags& flags) {
   command.add_option("--output", flags.options.output, "Prefix of the .bin and .idx to write")->required();
   CLI::Option* given = command.add_option("--tokenizer", flags.options.tokenizer,
                                           "SentencePiece model or tokenizer.json to encode with");
+  command.add_option("--begin-token", flags.options.begin_token,
+                     "A token to put before each document (BOS), a number or a text such as '<s>' (default: none)");
   command.add_option("--end-token", flags.options.end_token,
                      "The token that closes each document, a number or a text, where it is not the tokenizer's own");
   command

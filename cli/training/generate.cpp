@@ -24,6 +24,7 @@
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
 #include "terrace/comm/threads/threads.h"
+#include "terrace/data/text/generation_config.h"
 #include "terrace/generate/load.h"
 #include "terrace/generate/memory_check.h"
 #include "terrace/mesh/group.h"
@@ -44,6 +45,8 @@ struct GenerateArguments {
   std::string precision = "fp32";
   int64_t ranks = 1;
   int threads = 0;
+  std::string begin_token;  // "": the checkpoint's
+  bool without_begin = false;
   std::string end_token;  // "": the tokenizer's
   bool ignores_end = false;
   generate::Request request;
@@ -55,6 +58,22 @@ int64_t end_token_of(const GenerateArguments& arguments, const data::Tokenizer& 
   const std::string& word = arguments.end_token;
   if (arguments.ignores_end) return -1;
   return word.empty() ? tokenizer.end_token() : tokenizer.token_named("--end-token", word);
+}
+
+// The token before each prompt; -1: none. Throws UserError if it is no token of the tokenizer.
+int32_t begin_token_of(const GenerateArguments& arguments, const generate::Loaded& loaded) {
+  if (arguments.without_begin) return -1;
+  const std::string own = models::text_of_family(loaded.config).begin_token(loaded.config);
+  if (!arguments.begin_token.empty()) return loaded.tokenizer->token_named("--begin-token", arguments.begin_token);
+  return own.empty() ? -1 : loaded.tokenizer->token_named("data.begin_token", own);
+}
+
+// What ends a continuation besides the end token: what the checkpoint keeps of generation_config.json, if the options
+// choose nothing.
+std::vector<int64_t> more_end_tokens(const GenerateArguments& arguments, const generate::Loaded& loaded) {
+  if (arguments.ignores_end || !arguments.end_token.empty() || !arguments.tokenizer.empty()) return {};
+  const std::string kept = loaded.reader->attached(data::generation_role).string();
+  return kept.empty() ? std::vector<int64_t>{} : data::token_ids(data::read_generation_config(kept), "eos_token_id");
 }
 
 void print_json(const GenerateArguments& arguments, const Prompt& prompt, const generate::Loaded& loaded,
@@ -118,9 +137,10 @@ void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> pr
     options.device = world ? train::choose_device(arguments.device, *world) : train::choose_device(arguments.device);
     const generate::FreeMemory free = free_memory(options.device, world);
     loaded = generate::open(arguments.checkpoint, options);
-    encode_prompts(arguments.prompts, *loaded.tokenizer, limits_of(loaded), prompts);
+    encode_prompts(arguments.prompts, *loaded.tokenizer, limits_of(loaded), begin_token_of(arguments, loaded), prompts);
     for (const Prompt& prompt : prompts) request.prompts.push_back(prompt.tokens);
     request.end_token = end_token_of(arguments, *loaded.tokenizer);
+    request.more_end_tokens = more_end_tokens(arguments, loaded);
     const std::string too_large = generate::memory_problem(loaded.config, *loaded.model, request, free);
     if (!too_large.empty()) throw UserError(too_large, ExitCode::infeasible);
   } catch (const UserError& error) {
@@ -245,6 +265,9 @@ void add_options(CLI::App& command, GenerateArguments& arguments) {
                   "The most continuations that are decoded together; the texts do not depend on it")
       ->check(positive())
       ->capture_default_str();
+  auto* begin = command.add_option("--begin-token", arguments.begin_token,
+                                   "Put this token before each prompt, a number or a text (default: data.begin_token)");
+  command.add_flag("--no-begin-token", arguments.without_begin, "Put no token before prompts")->excludes(begin);
   auto* end =
       command.add_option("--end-token", arguments.end_token,
                          "End a continuation at this token, a number or a text, not at the tokenizer's end token");

@@ -77,10 +77,12 @@ std::vector<Prompt> split_prompts(const PromptSource& source, const std::string&
 }
 
 void encode_prompts(const PromptSource& source, const data::Tokenizer& tokenizer, const models::TextLimits& model,
-                    std::vector<Prompt>& prompts) {
+                    int32_t begin_token, std::vector<Prompt>& prompts) {
   std::vector<std::string> problems;
   for (Prompt& prompt : prompts) {
     prompt.tokens = encode(prompt.text, tokenizer, source.special_tokens);
+    const bool begins = !prompt.tokens.empty() && prompt.tokens.front() == begin_token;
+    if (begin_token >= 0 && !begins) prompt.tokens.insert(prompt.tokens.begin(), begin_token);
     if (!source.has_lines()) {
       // An empty prompt becomes an end token: in training, a document follows the end token of another one.
       if (prompt.tokens.empty() && tokenizer.end_token() >= 0) prompt.tokens = {tokenizer.end_token()};

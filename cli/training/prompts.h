@@ -31,8 +31,9 @@ std::string read_prompt_text(const PromptSource& source);
 // The prompts in the text. Throws UserError with file and line for empty lines.
 std::vector<Prompt> split_prompts(const PromptSource& source, const std::string& text);
 
-// Fills in the tokens. Throws UserError, with file and line, for prompts that do not fit the model.
+// Fills in the tokens, with `begin_token` in front unless it is -1 or the prompt names it itself. Throws UserError,
+// with file and line, for prompts that do not fit the model.
 void encode_prompts(const PromptSource& source, const data::Tokenizer& tokenizer, const models::TextLimits& model,
-                    std::vector<Prompt>& prompts);
+                    int32_t begin_token, std::vector<Prompt>& prompts);
 
 }  // namespace terrace::cli

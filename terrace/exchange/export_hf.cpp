@@ -71,7 +71,8 @@ Json kept_generation(const checkpoint::Reader& reader) {
 
 // Adds the tokenizer and its special tokens, and returns the name of its file; "" if there is none.
 std::string add_tokenizer(const ExportOptions& options, const checkpoint::Reader& reader,
-                          const models::TextLimits& limits, Json& generation, checkpoint::HfContents& contents) {
+                          const models::TextLimits& limits, const std::string& begin_token, Json& generation,
+                          checkpoint::HfContents& contents) {
   const std::filesystem::path path = options.tokenizer.empty() ? reader.attached("tokenizer") : options.tokenizer;
   if (path.empty()) {
     log_warning("checkpoint {} has no tokenizer, so the model is written without one; --tokenizer adds one",
@@ -81,9 +82,14 @@ std::string add_tokenizer(const ExportOptions& options, const checkpoint::Reader
   std::string bytes = read_text(path);
   const auto tokenizer = data::Tokenizer::from_bytes(bytes, path.string());
   check_fits(*tokenizer, limits.vocabulary, path);
+  int64_t begin = -1;
+  if (!begin_token.empty()) {
+    begin = tokenizer->token_named("data.begin_token", begin_token);
+    generation["bos_token_id"] = begin;
+  }
   add_end_token(*tokenizer, generation);
   std::string name = data::tokenizer_file_name(bytes);
-  add_hf_tokenizer(std::move(bytes), *tokenizer, limits.longest_sequence, contents);
+  add_hf_tokenizer(std::move(bytes), *tokenizer, limits.longest_sequence, contents, begin);
   return name;
 }
 
@@ -103,7 +109,13 @@ Exported export_hf(const ExportOptions& options) {
 
   if (trained.family->text != nullptr) {
     Json generation = kept_generation(reader);
-    result.tokenizer = add_tokenizer(options, reader, trained.family->text->limits(trained), generation, contents);
+    const models::TextOfFamily& text = *trained.family->text;
+    result.tokenizer =
+        add_tokenizer(options, reader, text.limits(trained), text.begin_token(trained), generation, contents);
+    for (const auto& [name, content] : contents.texts) {
+      const std::string forced = name == "tokenizer.json" ? forced_class(config["model_type"], content) : "";
+      if (!forced.empty()) log_warning("{}", forced);
+    }
     for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
       if (generation.contains(key)) config[key] = generation.at(key);
     }

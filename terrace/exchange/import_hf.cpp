@@ -10,6 +10,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/log.h"
+#include "terrace/base/shell_word.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/hf_folder.h"
 #include "terrace/data/data_of_family.h"
@@ -103,26 +104,33 @@ void check_end_token(const Json& generation, const data::Tokenizer& tokenizer) {
       fmt::join(given, ", "), tokenizer.end_token());
 }
 
-// Writes the tokenizer's file into the output and returns its path; empty if there is none.
-fs::path place_tokenizer(const ImportOptions& options, const checkpoint::HfFolder& folder, const config::Config& config,
-                         const Json& generation) {
+struct PlacedTokenizer {
+  fs::path path = {};  // in the output; empty if there is none
+  std::string begin_token = {};
+};
+
+// Writes the tokenizer's file into the output.
+PlacedTokenizer place_tokenizer(const ImportOptions& options, const checkpoint::HfFolder& folder,
+                                const config::Config& config, const Json& generation) {
   if (options.without_tokenizer || config.family->text == nullptr) return {};
-  const std::string bytes = options.tokenizer.empty() ? read_hf_tokenizer(folder.path()) : read_text(options.tokenizer);
-  const fs::path source = options.tokenizer.empty() ? folder.path() : options.tokenizer;
-  if (bytes.empty()) {
+  const bool own = options.tokenizer.empty();
+  const FolderTokenizer found =
+      own ? read_folder_tokenizer(folder.path()) : FolderTokenizer{.bytes = read_text(options.tokenizer)};
+  const fs::path source = own ? folder.path() : options.tokenizer;
+  if (found.bytes.empty()) {
     throw UserError::of(
         "{} has no tokenizer (tokenizer.json, tokenizer.model, or vocab.json with merges.txt); name "
         "one with --tokenizer, or give --without-tokenizer",
         source.string());
   }
-  const char* name = data::tokenizer_file_name(bytes);
-  const auto tokenizer =
-      data::Tokenizer::from_bytes(bytes, options.tokenizer.empty() ? (source / name).string() : source.string());
+  for (const std::string& what : found.left_out) log_warning("{}: the import leaves out {}", source.string(), what);
+  const char* name = data::tokenizer_file_name(found.bytes);
+  const auto tokenizer = data::Tokenizer::from_bytes(found.bytes, own ? (source / name).string() : source.string());
   check_fits(*tokenizer, config.family->text->limits(config).vocabulary, source);
   check_end_token(generation, *tokenizer);
-  fs::path path = options.output / name;
-  write_text_atomically(path, bytes);
-  return path;
+  PlacedTokenizer placed{.path = options.output / name, .begin_token = found.begin_token};
+  write_text_atomically(placed.path, found.bytes);
+  return placed;
 }
 
 // Writes generation_config.json into the output, with the tokens that config.json alone names, and returns its path;
@@ -147,10 +155,18 @@ Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& 
   const config::Family& family = *config.family;
   Imported result{.checkpoint = {}, .config = options.output / "train.toml", .tokenizer = {}, .model = config.model};
   const fs::path generation = place_generation(options, folder, config);
-  result.tokenizer =
+  const PlacedTokenizer tokenizer =
       place_tokenizer(options, folder, config, generation.empty() ? Json() : data::read_generation_config(generation));
+  result.tokenizer = tokenizer.path;
   family.data->take_attached(config,
                              {{"tokenizer", result.tokenizer.string()}, {data::generation_role, generation.string()}});
+  if (!tokenizer.begin_token.empty()) {
+    family.text->set_begin_token(config, tokenizer.begin_token);
+    log_info(
+        "the model's texts begin with {} (data.begin_token): terrace generate puts it before prompts, and terrace "
+        "data prepare --begin-token {} before documents",
+        tokenizer.begin_token, shell_word(tokenizer.begin_token));
+  }
   const std::vector<HfTensor> layout = family.exchange->hf_tensors(config);
   checkpoint::State state{.step = 0, .groups = {read_weights(folder, layout, config)}, .trainer = {}, .config = config};
   if (!result.tokenizer.empty()) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "terrace/config/family.h"
@@ -43,6 +44,9 @@ class TextOfFamily {
   virtual ~TextOfFamily() = default;
 
   virtual TextLimits limits(const config::Config& config) const = 0;
+  // The token that stands before every text, by its text or its number in the tokenizer; "" where none does.
+  virtual std::string begin_token(const config::Config&) const { return ""; }
+  virtual void set_begin_token(config::Config&, const std::string&) const {}
   // What TextSequences keep for one token, in bytes, if activations have the type: of the whole model, which ranks of
   // tensor parallelism divide among themselves.
   virtual double bytes_of_token(const config::Config& config, at::ScalarType type) const = 0;

@@ -102,5 +102,45 @@ class Generation(FinishedRun):
                 self.assertNotIn("absent", result.stderr)
 
 
+class BeginToken(FinishedRun):
+    """A token before documents and prompts, from the text to an export."""
+
+    def test_a_begin_token_goes_from_the_corpus_to_prompts_and_exports(self):
+        def run_here(*arguments):
+            return terrace(*arguments, folder=self.folder)
+
+        def counted(name, *options):
+            (self.folder / "text.txt").write_text("A step of the trainer.\n\nThe second document of three.\n\nx = 3\n" * 40)
+            self.expect(0, run_here("data", "prepare", "text.txt", "--separator", "", "--tokenizer", "tokenizer.model", "--output", name, *options))
+            return json.loads(self.expect(0, run_here("data", "inspect", name, "--json")).stdout)
+
+        plain, begun = counted("plain"), counted("begun", "--begin-token", "</s>")
+        self.assertEqual(begun["tokens"], plain["tokens"] + plain["documents"])
+        self.assertEqual(begun["documents"], plain["documents"])
+        self.assertEqual(json.loads((self.folder / "begun.corpus.json").read_text())["begin_token"], 1)
+        self.expect(2, run_here("data", "prepare", "text.txt", "--tokenizer", "tokenizer.model", "--output", "none", "--begin-token", "<none>"),
+                    "--begin-token")
+        train = ("train", "run.toml", "--set", 'data.train=["begun"]', "--set", "checkpoint.folder=begun_run", "--set", "data.validation_share=0.2")
+        self.expect(2, run_here(*train), "corpus begun has token 1 before each document, and data.begin_token is not set: set data.begin_token")
+        self.expect(0, run_here(*train, "--set", "data.begin_token='</s>'"))
+        other = ("train", "run.toml", "--check", "--set", 'data.train=["plain"]', "--set", "checkpoint.folder=x", "--set", "data.begin_token='</s>'",
+                 "--set", "data.validation_share=0.2")  # fmt: skip
+        self.expect(0, run_here(*other), "corpus plain has no token 1 (data.begin_token) before its documents")
+
+        def prompt_tokens(*options, prompt="The"):
+            said = self.expect(0, run_here("generate", "begun_run", "--prompt", prompt, "--max-tokens", 1, "--json", *options))
+            return json.loads(said.stdout)["prompt_tokens"]
+
+        self.assertEqual(prompt_tokens(), prompt_tokens("--no-begin-token") + 1)
+        self.assertEqual(prompt_tokens(prompt=""), 1)
+        self.assertEqual(prompt_tokens("--begin-token", 1), prompt_tokens())
+        self.assertEqual(prompt_tokens("--begin-token", 1, prompt="</s>The"), prompt_tokens())
+        self.expect(0, run_here("export", "begun_run", "--format", "hf", "--output", "begun_hf"))
+        settings = json.loads((self.folder / "begun_hf/tokenizer_config.json").read_text())
+        self.assertEqual((settings["add_bos_token"], settings["bos_token"]), (True, "</s>"))
+        self.expect(0, run_here("import", "begun_hf", "--output", "begun_back"))
+        self.assertIn('begin_token = "</s>"', (self.folder / "begun_back/train.toml").read_text())
+
+
 if __name__ == "__main__":
     unittest.main()

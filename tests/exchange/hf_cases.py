@@ -46,4 +46,18 @@ def encode(inputs, options):
     ids = [tokenizer.encode(text) for text in options["texts"]]
     same = [tokenizer.decode(row, clean_up_tokenization_spaces=False) == text for row, text in zip(ids, options["texts"])]
     flat = [len(ids)] + [number for row in ids for number in [len(row)] + row]
-    return {"ids": torch.tensor(flat), "same": torch.tensor(same), "end": torch.tensor(tokenizer.eos_token_id or -1)}
+    return {"ids": torch.tensor(flat), "same": torch.tensor(same), "end": torch.tensor(tokenizer.eos_token_id or -1),
+            "version": torch.tensor(int(transformers.__version__.split(".")[0]))}
+
+
+def train_sentencepiece(inputs, options):
+    """Trains a SentencePiece model on a text of its own and writes options["path"]; returns its number of pieces."""
+    import io
+
+    import sentencepiece
+
+    lines = [f"the number {i} comes before  the number {i + 1}, it's said\tof \u00e9t\u00e9 and caf\u00e9" for i in range(2000)]
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, minloglevel=2, **options["training"])
+    pathlib.Path(options["path"]).write_bytes(model.getvalue())
+    return {"pieces": torch.tensor(sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()).vocab_size())}

@@ -7,26 +7,25 @@
 namespace terrace::data {
 namespace {
 
-constexpr const char* key = "order";
-constexpr int latest = static_cast<int>(OrderVersion::complete_epochs);
+constexpr const char* order_entry = "order";
+constexpr int latest_order = static_cast<int>(OrderVersion::complete_epochs);
 
 }  // namespace
 
 OrderVersion recorded_order(const Json& identity) {
-  const int version = identity.value(key, static_cast<int>(OrderVersion::overlapping_epochs));
-  if (version < 1 || version > latest) {
+  const int version = identity.value(order_entry, static_cast<int>(OrderVersion::overlapping_epochs));
+  if (version < 1 || version > latest_order) {
     throw UserError::of(
-        "the run orders its samples by version {}, and this terrace knows versions 1 to {}; continue it with the "
-        "terrace "
-        "that wrote its checkpoints, or a later one",
-        version, latest);
+        "the run orders its samples by version {}, and this terrace knows versions 1 to {}; continue it with "
+        "the terrace that wrote its checkpoints, or a later one",
+        version, latest_order);
   }
   return static_cast<OrderVersion>(version);
 }
 
 void record_order(OrderVersion version, Json& identity) {
-  identity.erase(key);
-  if (version != OrderVersion::overlapping_epochs) identity[key] = static_cast<int>(version);
+  identity.erase(order_entry);
+  if (version != OrderVersion::overlapping_epochs) identity[order_entry] = static_cast<int>(version);
 }
 
 }  // namespace terrace::data

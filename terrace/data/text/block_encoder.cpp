@@ -18,6 +18,7 @@ void BlockEncoder::encode_part(std::string_view text, bool starts, bool ends, En
     ++encoded.empty_documents;
     return;
   }
+  if (starts && document_.begin >= 0) encoded.tokens.push_back(document_.begin);
   const size_t first = encoded.tokens.size();
   encoder_->encode(text, starts, ends, encoded.tokens);
   encoded.text_bytes += text.size();

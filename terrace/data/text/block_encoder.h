@@ -26,7 +26,8 @@ struct EncodedBlock {
 
 // What a document's tokens are besides those of its words.
 struct DocumentTokens {
-  int32_t end = -1;  // closes it
+  int32_t begin = -1;  // stands before it; -1: none does
+  int32_t end = -1;    // closes it
   SpecialTokens special = SpecialTokens::split;
 };
 

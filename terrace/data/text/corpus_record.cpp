@@ -15,6 +15,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/base/json.h"
+#include "terrace/base/log.h"
 #include "terrace/data/text/token_corpus.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
 
@@ -76,6 +77,31 @@ std::vector<RecordedCorpus> recorded_corpora(const std::vector<std::string>& nam
   return recorded;
 }
 
+// What stands before documents must be what stands before prompts and what an export says.
+void check_begin_tokens(const TextConfig& config, const std::vector<RecordedCorpus>& recorded) {
+  if (config.train.empty()) return;
+  const auto begins = [](const RecordedCorpus& corpus) { return corpus.record.begin_token >= 0; };
+  if (config.begin_token.empty() && std::ranges::none_of(recorded, begins)) return;
+  const auto tokenizer = Tokenizer::open(config.tokenizer);
+  const int64_t named =
+      config.begin_token.empty() ? -1 : tokenizer->token_named("data.begin_token", config.begin_token);
+  for (const auto& [name, record] : recorded) {
+    if (record.begin_token == named) continue;
+    if (record.begin_token < 0) {
+      log_warning(
+          "corpus {} has no token {} (data.begin_token) before its documents, but terrace generate and exports put it "
+          "before texts: prepare it with --begin-token {}, or set data.begin_token = \"\"",
+          name, named, named);
+      continue;
+    }
+    throw UserError::of(
+        "corpus {} has token {} before each document, and data.begin_token is {}: set data.begin_token = \"{}\", so "
+        "that "
+        "terrace generate and exports begin texts in the same way",
+        name, record.begin_token, named < 0 ? "not set" : fmt::format("token {}", named), record.begin_token);
+  }
+}
+
 }  // namespace
 
 std::string TokenizerRecord::text() const {
@@ -95,6 +121,7 @@ std::string CorpusRecord::json() const {
                {"tokenizer",
                 {{"checksum", tokenizer.checksum}, {"kind", tokenizer.kind}, {"vocabulary", tokenizer.vocabulary}}}};
   if (!bin_checksum.empty()) json["checksums"] = {{"bin", bin_checksum}, {"idx", index_checksum}};
+  if (begin_token >= 0) json["begin_token"] = begin_token;
   return json.dump(2) + "\n";
 }
 
@@ -119,7 +146,8 @@ std::optional<CorpusRecord> read_corpus_record(const std::string& prefix) {
     CorpusRecord record{.fingerprint = json.at("fingerprint").get<std::string>(),
                         .tokenizer = {.checksum = tokenizer.at("checksum").get<std::string>(),
                                       .kind = tokenizer.at("kind").get<std::string>(),
-                                      .vocabulary = tokenizer.at("vocabulary").get<int64_t>()}};
+                                      .vocabulary = tokenizer.at("vocabulary").get<int64_t>()},
+                        .begin_token = json.value("begin_token", int64_t{-1})};
     if (json.contains("checksums")) {
       record.bin_checksum = json.at("checksums").at("bin").get<std::string>();
       record.index_checksum = json.at("checksums").at("idx").get<std::string>();
@@ -203,6 +231,7 @@ void check_corpora_of_run(const TextConfig& config, const std::vector<TextPhase>
   }
   if (config.tokenizer.empty() || !fs::exists(config.tokenizer)) return;
   check_tokenizer_of(first.name, first.record.tokenizer, config.tokenizer, read_text(config.tokenizer));
+  check_begin_tokens(config, recorded);
 }
 
 }  // namespace terrace::data

@@ -31,6 +31,7 @@ TokenizerRecord record_tokenizer(std::string_view bytes, int64_t vocabulary);
 struct CorpusRecord {
   std::string fingerprint;  // of the .idx and the .bin that the record was written with
   TokenizerRecord tokenizer;
+  int64_t begin_token = -1;                            // stands before each document; -1: none does
   std::string bin_checksum = {}, index_checksum = {};  // of the whole files; "" in records of before they were kept
   bool operator==(const CorpusRecord&) const = default;
 
@@ -60,10 +61,11 @@ bool verify_corpus(const std::string& prefix);
 void check_tokenizer_of(const std::string& corpus, const TokenizerRecord& record,
                         const std::filesystem::path& tokenizer, std::string_view bytes);
 
-// Refuses corpora that do not fit into one run, before any is opened; files that do not exist are ignored. Throws
+// Refuses corpora that do not fit into one run, before any is opened; files that do not exist are ignored. Warns where
+// data.begin_token stands before no document of a corpus. Throws
 // UserError where two names in data.train, its phases and data.validation are of the same files (by another spelling, a
 // link), where a phase names a corpus twice, and where the records name other tokenizers than data.tokenizer or than
-// each other. Reads the records and the tokenizer.
+// each other, or another token before documents than data.begin_token. Reads the records and the tokenizer.
 void check_corpora_of_run(const TextConfig& config, const std::vector<TextPhase>& phases = {});
 
 }  // namespace terrace::data

@@ -146,6 +146,7 @@ std::unique_ptr<AtomicFile> CorpusWriter::write_record(const AtomicFile& index) 
   const MappedFile index_file(index.temporary_path()), bin_file(bin_->temporary_path());
   const CorpusRecord record{.fingerprint = corpus_fingerprint(index_file.bytes(), bin_file.bytes()),
                             .tokenizer = *options_.tokenizer,
+                            .begin_token = options_.begin_token,
                             .bin_checksum = checksum_of_file(bin_->temporary_path()),
                             .index_checksum = checksum_of_file(index.temporary_path())};
   auto file = std::make_unique<AtomicFile>(record_path(prefix_));

@@ -26,6 +26,7 @@ class CorpusWriter {
     // Megatron's lengths are int32: a longer document becomes several sequences of one document.
     int64_t longest_sequence = int64_t{1} << 30;
     std::optional<TokenizerRecord> tokenizer = {};  // none: no record is written
+    int64_t begin_token = -1;                       // that the record names
   };
 
   // Throws UserError where a file of the corpus exists.

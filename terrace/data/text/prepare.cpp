@@ -100,6 +100,7 @@ std::string model_left(const std::filesystem::path& folder, const std::string& t
 
 DocumentTokens document_tokens(const PrepareOptions& options, const Tokenizer& tokenizer) {
   DocumentTokens document{.end = tokenizer.end_token(), .special = options.special_tokens};
+  if (!options.begin_token.empty()) document.begin = tokenizer.token_named("--begin-token", options.begin_token);
   if (!options.end_token.empty()) document.end = tokenizer.token_named("--end-token", options.end_token);
   if (document.end >= 0) return document;
   constexpr size_t shown = 8;
@@ -184,16 +185,19 @@ class TextRun {
       formats.push_back(static_cast<int>(file.format));
     }
     made_ = make_tokenizer(options_, files_, inputs);
-    writer_.emplace(options_.output, made_.tokenizer->vocabulary(),
-                    CorpusWriter::Options{.overwrite = options_.overwrite, .tokenizer = made_.record});
+    writer_.emplace(
+        options_.output, made_.tokenizer->vocabulary(),
+        CorpusWriter::Options{
+            .overwrite = options_.overwrite, .tokenizer = made_.record, .begin_token = made_.document.begin});
     // 2: the ids of SentencePiece models without a free guard character, and of texts of control tokens, were others.
-    const Json identity = {"tokens",
-                           2,
-                           made_.record.checksum,
-                           json_of_rules(options_.rules),
-                           static_cast<int>(options_.format),
-                           made_.document.end,
-                           static_cast<int>(made_.document.special)};
+    Json identity = {"tokens",
+                     2,
+                     made_.record.checksum,
+                     json_of_rules(options_.rules),
+                     static_cast<int>(options_.format),
+                     made_.document.end,
+                     static_cast<int>(made_.document.special)};
+    if (made_.document.begin >= 0) identity.push_back({"begin", made_.document.begin});
     parts_.begin({.identity = digest_of(identity),
                   .inputs = std::move(inputs),
                   .more = {{"formats", formats}, {"tokenizer", made_.record.checksum}}},

@@ -21,7 +21,8 @@ struct PrepareOptions {
   std::string output;               // prefix of .bin and .idx
   std::string tokenizer;            // path of a tokenizer: read, or written where `train` is set
   bool train = false;
-  std::string end_token;  // that closes documents, by its number or text; "": the tokenizer's
+  std::string end_token;    // that closes documents, by its number or text; "": the tokenizer's
+  std::string begin_token;  // that stands before documents, by its number or text; "": none does
   SpecialTokens special_tokens = SpecialTokens::split;
   int64_t vocabulary = 32'000;       // of a trained tokenizer
   uint64_t sample_bytes = 16 << 20;  // of text that a tokenizer is trained on

@@ -70,6 +70,13 @@ std::string order_of_nodes_has_one_mix(const config::Config& c) {
                      phases.front().name, advice);
 }
 
+std::string begin_token_needs_tokenizer(const config::Config& c) {
+  const TextConfig& text = text_of(c);
+  if (text.begin_token.empty() || !text.tokenizer.empty()) return "";
+  return fmt::format("data.begin_token = \"{}\" needs data.tokenizer, which has the token; give both, or none",
+                     text.begin_token);
+}
+
 }  // namespace
 
 std::vector<TextPhase> text_phases(const config::Config& config) {
@@ -119,6 +126,9 @@ std::vector<config::Key> text_keys() {
                 "Attention and positions start again at document boundaries.");
   data.optional("tokenizer", &D::tokenizer, config::Text{.may_be_empty = true}, OnResume::names_fixed,
                 "SentencePiece model or tokenizer.json, which is kept with each checkpoint for `terrace generate`.");
+  data.optional("begin_token", &D::begin_token, config::Text{.may_be_empty = true}, OnResume::fixed,
+                "Token before each document (BOS), its text or number, as `terrace data prepare --begin-token` put it "
+                "there: `terrace generate` and exports begin texts with it. Empty: none.");
   data.optional("generation", &D::generation, config::Text{.may_be_empty = true}, OnResume::names_fixed,
                 "transformers' generation_config.json, which is kept with each checkpoint: its end tokens for `terrace "
                 "generate`, and all of it for `terrace export`.");
@@ -131,6 +141,7 @@ std::vector<config::Rule> text_rules() {
   std::vector<std::string> of_order = keys_of_order();
   of_order.insert(of_order.end(), {"data.train", "data.weights"});
   return {
+      {{"data.begin_token", "data.tokenizer"}, begin_token_needs_tokenizer},
       {of_order, order_of_nodes_has_one_mix},
       {{"data.weights", "data.train"}, weights_match_corpora},
       {{"data.validation", "data.train"}, corpora_are_disjoint},

@@ -30,6 +30,7 @@ struct TextConfig {
   double validation_share = 0.01;
   bool reset_at_documents = false;  // attention and positions start again at document boundaries
   std::string tokenizer = {};       // SentencePiece model, kept with the checkpoint; may be empty
+  std::string begin_token = {};     // before each document and prompt, by its text or number; "": none
   std::string generation = {};      // generation_config.json, kept with the checkpoint; may be empty
   OrderConfig order = {};
   StageConfig stage = {};

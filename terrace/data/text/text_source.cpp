@@ -77,7 +77,8 @@ void check_corpora_exist(const std::string& key, const std::vector<std::string>&
   }
 }
 
-void check_tokenizer(const std::string& path, int64_t vocabulary, std::vector<std::string>& problems) {
+void check_tokenizer(const std::string& path, const std::string& begin_token, int64_t vocabulary,
+                     std::vector<std::string>& problems) {
   if (path.empty()) return;
   if (!fs::exists(path)) {
     problems.push_back(
@@ -87,7 +88,9 @@ void check_tokenizer(const std::string& path, int64_t vocabulary, std::vector<st
     return;
   }
   try {
-    const int64_t tokens = Tokenizer::open(path)->vocabulary();
+    const auto tokenizer = Tokenizer::open(path);
+    const int64_t tokens = tokenizer->vocabulary();
+    if (!begin_token.empty()) tokenizer->token_named("data.begin_token", begin_token);
     if (tokens <= vocabulary) return;
     problems.push_back(fmt::format("data.tokenizer = \"{}\" has {} tokens, model.vocabulary = {} is less; set it to {}",
                                    path, tokens, vocabulary, tokens));
@@ -331,7 +334,7 @@ std::vector<std::string> problems_with_files(const TextConfig& config, int64_t v
   }
   const char* held_out = config.train.empty() ? "--data" : "data.validation";  // see models::Family::hold_out
   check_corpora_exist(held_out, config.validation, problems);
-  check_tokenizer(config.tokenizer, vocabulary, problems);
+  check_tokenizer(config.tokenizer, config.begin_token, vocabulary, problems);
   check_generation(config.generation, problems);
   try {
     check_corpora_of_run(config, phases);

@@ -28,7 +28,8 @@ data::StageConfig GptData::stage(const config::Config& config) const { return da
 void GptData::hold_out(config::Config& config, const std::vector<std::string>& corpora,
                        const AttachedPaths& attached) const {
   data::TextConfig& text = data::text_of(config);
-  text = {.validation = corpora, .reset_at_documents = text.reset_at_documents};
+  text = {
+      .validation = corpora, .reset_at_documents = text.reset_at_documents, .begin_token = std::move(text.begin_token)};
   take_attached(config, attached);
 }
 

@@ -1,6 +1,7 @@
 // Implements the part of the GPT's family that generates text.
 #include "terrace/models/gpt/gpt_text.h"
 
+#include "terrace/data/text/text_config.h"
 #include "terrace/models/gpt/cached_sequences.h"
 #include "terrace/models/gpt/settings/config.h"
 
@@ -9,6 +10,12 @@ namespace terrace::models::gpt {
 TextLimits GptText::limits(const config::Config& config) const {
   const ModelConfig& model = model_of(config);
   return {.longest_sequence = model.sequence, .vocabulary = model.vocabulary};
+}
+
+std::string GptText::begin_token(const config::Config& config) const { return data::text_of(config).begin_token; }
+
+void GptText::set_begin_token(config::Config& config, const std::string& token) const {
+  data::text_of(config).begin_token = token;
 }
 
 double GptText::bytes_of_token(const config::Config& config, at::ScalarType type) const {

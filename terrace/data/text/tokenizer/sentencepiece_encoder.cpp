@@ -23,7 +23,7 @@ void SentencePieceEncoder::encode(std::string_view text, bool starts_text, bool 
         done += part.size();
         if (token != nullptr) {
           ids.push_back(token->id);
-          starts = true;  // what follows is encoded as a text of its own
+          starts = tokenizer_.restarts_;  // whether what follows is encoded as a text of its own
         } else {
           encode_section(part, starts, done < text.size() || ends_text, ids);
         }

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "terrace/data/text/tokenizer/token_matcher.h"
+
 namespace terrace::data {
 
 inline constexpr std::string_view space_mark = "\xE2\x96\x81";  // U+2581, which SentencePiece writes for a space
@@ -27,10 +29,22 @@ struct SentencePieceModel {
   bool add_dummy_prefix = true;       // a space before the text, or behind it with whitespace_as_suffix
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;  // spaces become space marks
+
+  // Pieces that with_added_tokens() appended to the model's own; none elsewhere. They are matched in text before the
+  // model sees what is between them, as transformers does with the tokens that it adds.
+  std::vector<AddedToken> added = {};
+  bool restarts = true;  // text behind an added or control token begins with the dummy prefix, as a text of its own
+
+  bool has_bytes() const;  // a piece of its own for each byte
 };
 
 // Throws UserError that starts with `name` where the bytes are no such message.
 SentencePieceModel parse_sentencepiece_model(std::string_view bytes, const std::string& name);
+
+// The same model with further pieces. Tokens that the model has already, at the same id, are left out. Throws UserError
+// where an id belongs to another piece, or a token has two ids.
+std::string with_added_tokens(std::string_view bytes, std::vector<AddedToken> tokens, bool restarts,
+                              const std::string& name);
 
 // The same model, with the normaliser replaced by one that only escapes spaces, for text that is normalised already. It
 // has no self-test, which expects the original's normaliser.

@@ -58,6 +58,7 @@ SentencePieceTokenizer SentencePieceTokenizer::from_model(std::string model, con
   tokenizer.dummy_prefix_ = parsed.add_dummy_prefix && !parsed.whitespace_as_suffix;
   tokenizer.dummy_suffix_ = parsed.add_dummy_prefix && parsed.whitespace_as_suffix;
   if (parsed.algorithm == SentencePieceModel::Algorithm::unigram) tokenizer.unigram_ = UnigramPieces(parsed);
+  tokenizer.restarts_ = parsed.restarts;
   tokenizer.read_pieces(parsed);
   return tokenizer;
 }
@@ -68,7 +69,11 @@ void SentencePieceTokenizer::read_pieces(const SentencePieceModel& model) {
   for (const auto& piece : model.pieces) {
     const auto id = static_cast<int32_t>(texts_.size());
     piece_bytes_.push_back(piece.type == PieceType::byte ? 1 : static_cast<uint32_t>(piece.text.size()));
-    if (piece.type == PieceType::byte) {
+    if (const auto added = std::ranges::find(model.added, id, &AddedToken::id); added != model.added.end()) {
+      control_.add(*added);
+      if (added->special) special_names_.push_back(piece.text);
+      texts_.push_back(added->special ? "" : piece.text);
+    } else if (piece.type == PieceType::byte) {
       const int value = std::stoi(piece.text.substr(3, 2), nullptr, 16);  // "<0x41>"
       bytes[static_cast<size_t>(value)] = id;
       texts_.emplace_back(1, static_cast<char>(value));

@@ -43,7 +43,8 @@ class SentencePieceTokenizer : public Tokenizer {
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;  // for normalised text
   SentencePieceNormalizer normalizer_;
   UnigramPieces unigram_;              // of a unigram model
-  TokenMatcher control_;               // the texts of control tokens
+  TokenMatcher control_;               // the texts of control tokens, and of tokens that were added to the model
+  bool restarts_ = true;               // SentencePieceModel::restarts
   std::vector<int32_t> byte_ids_;      // 256 ids or none
   std::vector<uint32_t> piece_bytes_;  // by id: of the normalised text that it stands for
   int32_t unknown_token_ = 0;
