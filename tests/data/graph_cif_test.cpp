@@ -9,6 +9,7 @@
 #include <random>
 
 #include "terrace/data/graphs/formats/cif.h"
+#include "terrace/data/graphs/formats/space_groups.h"
 #include "terrace/data/graphs/neighbours.h"
 #include "tests/data/graph_files.h"
 
@@ -54,17 +55,92 @@ TEST(Cif, WhatIsNotReadIsRefusedByName) {
   EXPECT_EQ(first_crystal(salt("", site)).atoms(), 1);
   EXPECT_EQ(first_crystal(salt("_symmetry_space_group_name_H-M 'P 1'\n", site)).atoms(), 1);
   const auto refused = [](const std::string& text) { return user_error([&] { first_crystal(text); }); };
-  EXPECT_THAT(refused(salt("_symmetry_space_group_name_H-M 'F m -3 m'\n", site)),
-              HasSubstr("space group F m -3 m and lists no symmetry operations"));
   EXPECT_THAT(refused(salt("", "Na1 0 0 ?\n")), HasSubstr("_atom_site_fract_z is \"?\""));
   EXPECT_THAT(refused(salt("", "Na1 0 0\n")), HasSubstr("a loop of 4 columns with 3 values"));
   EXPECT_THAT(refused(salt("", "?1 0 0 0\n")), HasSubstr("names no element"));
-  EXPECT_THAT(refused(salt("", "Na1 'x 0 0\n")), HasSubstr("a quote that is not closed"));
+  EXPECT_THAT(refused(salt("", "Na1 'x 0 0\n")), HasSubstr("a loop of 4 columns with 2 values"));
   EXPECT_THAT(refused("data_a\n_cell_length_a 0\n"), HasSubstr("has no _cell_length_b"));
   EXPECT_THAT(refused("4\n\nH 0 0 0"), HasSubstr("before the first data_ block"));
   std::string partial = salt("", "Na1 0 0 0 0.5\n");
   partial.replace(partial.find("_atom_site_fract_z"), 18, "_atom_site_fract_z\n_atom_site_occupancy");
   EXPECT_THAT(refused(partial), HasSubstr("a site with the occupancy 0.5"));
+}
+
+// What is wrong with a loop that has nothing of the crystal, such as names of authors, does no harm.
+TEST(Cif, TextsBesideTheCrystalMayBeDamaged) {
+  const std::string authors =
+      "loop_\n_citation_author_name\n_citation_year\n'M. O'Keeffe, and O.M. Yaghi',\n1999\n2000\n";
+  EXPECT_EQ(first_crystal(salt(authors, "Na1 0 0 0\n")).atoms(), 1);
+}
+
+TEST(Cif, SitesMayBeCartesian) {
+  std::string cartesian = salt("", "Na1 1 2 2.5\n");
+  for (size_t at = cartesian.find("fract"); at != std::string::npos; at = cartesian.find("fract")) {
+    cartesian.replace(at, 5, "Cartn");
+  }
+  EXPECT_THAT(first_crystal(cartesian).positions, ElementsAre(1, 2, 2.5));
+}
+
+Structure labelled(const std::string& formula, const std::string& label) {
+  return first_crystal(salt("_chemical_formula_sum '" + formula + "'\n", label + " 0 0 0\n"));
+}
+
+TEST(Cif, LabelsAreElementsOfTheFormula) {
+  const auto element = [](const std::string& formula, const std::string& label) {
+    return labelled(formula, label).species.at(0);
+  };
+  EXPECT_EQ(element("Fe2 O3", "FE1"), 26);
+  EXPECT_EQ(element("Fe2 O3", "Fe1a"), 26);
+  EXPECT_EQ(element("C2 O3", "CO1"), 6);
+  EXPECT_EQ(element("Si O2", "Ob"), 8);
+  EXPECT_EQ(element("Si O2 H", "OH2"), 8);
+  EXPECT_EQ(element("W O3", "W1"), 74);
+  EXPECT_EQ(element("D2 O", "D1"), 1);
+  EXPECT_EQ(element("?", "CL1"), 17);
+  const auto refused = [](const std::string& formula, const std::string& label) {
+    return user_error([&] { labelled(formula, label); });
+  };
+  // Water is no tungsten, and a tetrahedral site no tritium.
+  EXPECT_THAT(refused("Al2 P O8 H5", "Wat"), HasSubstr("\"Wat\", whose element W is not in the formula"));
+  EXPECT_THAT(refused("Al2 P O8 H5", "W1"), HasSubstr("whose element W is not in the formula"));
+  EXPECT_THAT(refused("?", "Wat"), HasSubstr("names no element"));
+  EXPECT_THAT(refused("Si O2 H", "T1"), HasSubstr("names no element"));
+  EXPECT_THAT(refused("C6 Co O", "CO1"), HasSubstr("may be C or Co"));
+  EXPECT_THAT(refused("Si O2", "Os1"), HasSubstr("may be O or Os"));
+}
+
+TEST(Cif, HydrogensWithoutPlacesAreSaid) {
+  EXPECT_THAT(labelled("O H2", "O1").notes, ElementsAre(HasSubstr("means 2 of them in the cell, and the sites are 0")));
+  EXPECT_TRUE(labelled("O", "O1").notes.empty());
+  std::string attached = salt("", "N1 0 0 0 4\n");
+  attached.replace(attached.find("_atom_site_fract_z"), 18, "_atom_site_fract_z\n_atom_site_attached_hydrogens");
+  EXPECT_THAT(first_crystal(attached).notes, ElementsAre(HasSubstr("_atom_site_attached_hydrogens has 4 of them")));
+}
+
+std::string in_group(const std::string& group) {
+  std::string text = salt(group, "Na1 0 0 0\nCl1 0.5 0.5 0.5\n");
+  return text.replace(text.find("_cell_length_c 5"), 16, "_cell_length_c 4");
+}
+
+TEST(Cif, SpaceGroupsWithoutOperationsAreThoseOfTheTables) {
+  const std::string name = "_symmetry_space_group_name_H-M 'F m -3 m'\n";
+  if (!knows_space_groups()) {
+    EXPECT_THAT(user_error([&] { first_crystal(in_group(name)); }), HasSubstr("lists no symmetry operations"));
+    GTEST_SKIP() << "this build has no tables of space groups";
+  }
+  for (const std::string& group : {name, std::string("_symmetry_space_group_name_H-M Fm3m\n"),
+                                   std::string("_symmetry_space_group_name_Hall '-F 4 2 3'\n"),
+                                   std::string("_symmetry_Int_Tables_number 225\n_symmetry_equiv_pos_as_xyz ?\n")}) {
+    const Structure rock_salt = first_crystal(in_group(group));
+    EXPECT_EQ(std::ranges::count(rock_salt.species, uint8_t{11}), 4) << group;
+    EXPECT_EQ(rock_salt.atoms(), 8) << group;
+  }
+  const auto refused = [](const std::string& text) { return user_error([&] { first_crystal(text); }); };
+  EXPECT_THAT(refused(salt(name, "Na1 0 0 0\n")), HasSubstr("F m -3 m and a cell that has not its symmetry"));
+  EXPECT_THAT(refused(in_group("_symmetry_space_group_name_H-M 'F d -3 m'\n")),
+              HasSubstr("origin may lie at two places"));
+  EXPECT_THAT(refused(in_group("_symmetry_space_group_name_H-M 'Q 1'\n")), HasSubstr("which no table has"));
+  EXPECT_THAT(refused(in_group(name + "_symmetry_Int_Tables_number 227\n")), HasSubstr("has the number 225"));
 }
 
 // All files where TERRACE_ALL_CRYSTALS is set, as the test house.crystals does; else a sample.

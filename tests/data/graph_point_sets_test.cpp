@@ -173,7 +173,7 @@ TEST_F(PointSetFiles, DamagedAndForeignFilesAreRefusedByName) {
   EXPECT_THAT(refused_graphs(folder_, {folder_ / "texts.npz"}), HasSubstr("numbers of type '<U3'"));
   EXPECT_THAT(refused_graphs(folder_, {folder_ / "edge.npz"}),
               HasSubstr("structure 2: edge 1 has the node 3 of 3, counted from 0"));
-  EXPECT_THAT(refused_graphs(folder_, {folder_ / "nan.npz"}), HasSubstr("structure 1: load of atom 2 is nan"));
+  EXPECT_THAT(refused_graphs(folder_, {folder_ / "infinite.npz"}), HasSubstr("structure 1: load of atom 2 is inf"));
 }
 
 }  // namespace

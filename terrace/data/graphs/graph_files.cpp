@@ -49,6 +49,8 @@ template <typename Parse>
 void add_parsed(const std::string& name, int64_t number, ParsedPiece& parsed, const Parse& parse) {
   try {
     parsed.structures.push_back({number, parse()});
+    for (const std::string& note : parsed.structures.back().structure.notes)
+      add_notes({{note, {name, 1}}}, parsed.notes);
   } catch (const UserError& error) {
     parsed.problems.push_back(fmt::format("{}: {}", name, error.what()));
   }
@@ -108,6 +110,23 @@ std::vector<fs::path> find_graph_files(const std::vector<std::string>& inputs, c
                           {.words = fmt::format("file of structures ({})", fmt::join(graph_endings, ", ")),
                            .is_named = is_named_as_graphs,
                            .check_input = check_graph_input});
+}
+
+void add_notes(const Notes& own, Notes& all) {
+  for (const auto& [sentence, note] : own) {
+    Note& sum = all[sentence];
+    if (sum.structures == 0) sum.first = note.first;
+    sum.structures += note.structures;
+  }
+}
+
+std::vector<std::string> texts_of(const Notes& notes) {
+  std::vector<std::string> texts;
+  for (const auto& [sentence, note] : notes) {
+    const std::string more = note.structures == 1 ? "" : fmt::format(", and {} more", note.structures - 1);
+    texts.push_back(fmt::format("{}{}: {}", note.first, more, sentence));
+  }
+  return texts;
 }
 
 std::string structure_name(const fs::path& file, int64_t number) {

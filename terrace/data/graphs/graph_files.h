@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,11 +39,23 @@ struct NumberedStructure {
   Structure structure = {};
 };
 
+// Sentences about structures, each with the name of the first structure that has it and the number of those that do.
+struct Note {
+  std::string first = {};
+  int64_t structures = 0;
+};
+using Notes = std::map<std::string, Note>;
+void add_notes(const Notes& own, Notes& all);
+// "runs.xyz: structure 3, and 4 more: .." for each.
+std::vector<std::string> texts_of(const Notes& notes);
+
 struct ParsedPiece {
   size_t file = 0;
   uint64_t bytes = 0;  // of the file
   std::vector<NumberedStructure> structures = {};
   std::vector<std::string> problems = {};  // with file and structure
+  // What was left out or taken for something in which structures (Structure::notes): the first of them, and how many.
+  Notes notes = {};
 };
 
 // Reads files one after another, about a MiB at a time.

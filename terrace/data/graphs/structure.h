@@ -32,6 +32,9 @@ struct Structure {
   bool has_edges = false;
   GivenEdges edges = {};  // only where the file gives them
   Properties of_structure = {}, of_atoms = {}, of_edges = {};
+  // Of energies, forces, stresses and virials by name: the unit that the file declares, from which they were converted.
+  std::map<std::string, std::string> units = {};
+  std::vector<std::string> notes = {};  // what was left out or taken for something, as sentences
 
   int64_t atoms() const { return static_cast<int64_t>(species.size()); }
 };

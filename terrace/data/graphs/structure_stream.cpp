@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/base/log.h"
 #include "terrace/base/problem_list.h"
 #include "terrace/data/graphs/graphs_description.h"
 
@@ -71,6 +72,7 @@ std::vector<Structure> StructureStream::next(int64_t at_most) {
     if (!piece) return structures;
     ParsedPiece parsed = parse_piece(*piece, files_);
     throw_problems(parsed.problems, "problems with the structures");
+    for (const std::string& note : texts_of(parsed.notes)) log_warning("{}", note);
     for (NumberedStructure& one : parsed.structures) structures.push_back(std::move(one.structure));
   }
   return structures;

@@ -15,7 +15,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/plural.h"
-#include "terrace/data/graphs/elements.h"
+#include "terrace/data/graphs/formats/cif_elements.h"
+#include "terrace/data/graphs/formats/space_groups.h"
 #include "terrace/data/graphs/formats/text_numbers.h"
 
 namespace terrace::data {
@@ -52,7 +53,8 @@ void add_tokens(std::string_view line, int64_t number, std::vector<CifToken>& to
     while (end != std::string_view::npos && end + 1 < line.size() && !is_white(line[end + 1])) {
       end = line.find(first, end + 1);
     }
-    if (end == std::string_view::npos) throw UserError::of("line {} has a quote that is not closed", number);
+    // A quote that is not closed, as in titles and names of authors, goes on to the end of the line.
+    end = std::min(end, line.size());
     tokens.push_back({std::string(line.substr(at + 1, end - at - 1)), true, number});
     at = end + 1;
   }
@@ -122,8 +124,10 @@ class BlocksReader {
   void read_loop() {
     const int64_t line = tokens_[at_++].line;
     std::vector<std::vector<std::string>*> columns;
+    std::vector<std::string> names;
     for (; at_ < tokens_.size() && is_tag(tokens_[at_]); ++at_) {
-      columns.push_back(&blocks_.back().tags[lower_case_text(tokens_[at_].text)]);
+      names.push_back(lower_case_text(tokens_[at_].text));
+      columns.push_back(&blocks_.back().tags[names.back()]);
       columns.back()->clear();
     }
     size_t values = 0;
@@ -131,9 +135,13 @@ class BlocksReader {
       if (columns.empty()) break;
       columns[values % columns.size()]->push_back(tokens_[at_].text);
     }
-    if (columns.empty() || values % columns.size() != 0) {
-      throw UserError::of("line {} begins a loop of {} with {}, which is no number of whole rows", line,
-                          counted(columns.size(), "column"), counted(values, "value"));
+    if (columns.empty()) throw UserError::of("line {} begins a loop without tags", line);
+    if (values % columns.size() == 0) return;
+    // It does no harm where nothing of the crystal is in the loop.
+    for (const std::string& name : names) {
+      blocks_.back().problems[name] =
+          fmt::format("line {} begins a loop of {} with {}, which is no number of whole rows", line,
+                      counted(columns.size(), "column"), counted(values, "value"));
     }
   }
 
@@ -145,6 +153,9 @@ class BlocksReader {
 // The first of these tags that is there; null where none is.
 const std::vector<std::string>* find_tag(const CifBlock& block, std::initializer_list<const char*> names) {
   for (const char* name : names) {
+    if (const auto problem = block.problems.find(name); problem != block.problems.end()) {
+      throw UserError(problem->second);
+    }
     if (const auto found = block.tags.find(name); found != block.tags.end() && !found->second.empty()) {
       return &found->second;
     }
@@ -180,42 +191,61 @@ Cell cell_of_block(const CifBlock& block) {
   return cell;
 }
 
-std::vector<SymmetryOperation> operations_of(const CifBlock& block) {
-  std::vector<SymmetryOperation> operations;
-  const auto* texts = find_tag(
-      block, {"_space_group_symop_operation_xyz", "_space_group_symop.operation_xyz", "_symmetry_equiv_pos_as_xyz"});
-  if (texts != nullptr) {
-    for (const std::string& text : *texts) operations.push_back(parse_symmetry_operation(text));
-    return operations;
-  }
-  const auto* number =
-      find_tag(block, {"_space_group.it_number", "_space_group_it_number", "_symmetry_int_tables_number"});
-  const auto* name = find_tag(block, {"_space_group_name_h-m_alt", "_symmetry_space_group_name_h-m"});
-  std::string plain = name == nullptr                          ? ""
-                      : *name == std::vector<std::string>{"?"} ? ""
-                                                               : lower_case_text(name->front());
-  std::erase(plain, ' ');
-  const bool is_p1 = (number == nullptr || number->front() == "1") && (plain.empty() || plain == "p1");
-  if (!is_p1) {
-    throw UserError::of(
-        "has the space group {} and lists no symmetry operations (_symmetry_equiv_pos_as_xyz); let the "
-        "program that wrote it list them, or give all atoms in P 1",
-        name != nullptr ? name->front() : number->front());
-  }
-  return {parse_symmetry_operation("x,y,z")};
+// "" for what is unknown.
+std::string first_text(const CifBlock& block, std::initializer_list<const char*> names) {
+  const std::vector<std::string>* values = find_tag(block, names);
+  return values == nullptr || values->front() == "?" || values->front() == "." ? "" : values->front();
 }
 
-uint8_t element_of(const std::string& text) {
-  // "Fe2+", "O1", "Si": the longest beginning of letters that is an element, in any case.
-  std::string letters;
-  for (const char letter : text) {
-    if (std::isalpha(static_cast<unsigned char>(letter)) == 0 || letters.size() == 2) break;
-    letters += letters.empty() ? static_cast<char>(std::toupper(static_cast<unsigned char>(letter))) : letter;
+// A group of the tables whose operations do not leave the cell as it is has other axes.
+void check_keeps_cell(const SymmetryOperation& operation, const Cell& cell, const std::string& name) {
+  std::array<Vector3, 3> images = {};
+  for (size_t column = 0; column < 3; ++column) {
+    for (size_t row = 0; row < 3; ++row) {
+      for (size_t axis = 0; axis < 3; ++axis) {
+        images[column][axis] += operation.rotation[row][column] * cell.vectors[row][axis];
+      }
+    }
   }
-  for (; !letters.empty(); letters.pop_back()) {
-    if (const std::optional<uint8_t> number = atomic_number(letters)) return *number;
+  for (size_t a = 0; a < 3; ++a) {
+    for (size_t b = 0; b < 3; ++b) {
+      const double lengths = length(cell.vectors[a]) * length(cell.vectors[b]);
+      if (std::abs(dot(images[a], images[b]) - dot(cell.vectors[a], cell.vectors[b])) < 0.01 * lengths) continue;
+      throw UserError::of(
+          "has the space group {} and a cell that has not its symmetry; list the operations "
+          "(_symmetry_equiv_pos_as_xyz)",
+          name);
+    }
   }
-  throw UserError::of("has an atom \"{}\", which names no element", text);
+}
+
+std::vector<SymmetryOperation> operations_in(const CifBlock& block, const Cell& cell) {
+  std::vector<SymmetryOperation> operations;
+  const auto tags = {"_space_group_symop_operation_xyz", "_space_group_symop.operation_xyz",
+                     "_symmetry_equiv_pos_as_xyz"};
+  if (!first_text(block, tags).empty()) {
+    for (const std::string& text : *find_tag(block, tags)) operations.push_back(parse_symmetry_operation(text));
+    return operations;
+  }
+  NamedSpaceGroup group{.hall = first_text(block, {"_space_group_name_hall", "_symmetry_space_group_name_hall"}),
+                        .name = first_text(block, {"_space_group_name_h-m_alt", "_symmetry_space_group_name_h-m"})};
+  const std::string number =
+      first_text(block, {"_space_group.it_number", "_space_group_it_number", "_symmetry_int_tables_number"});
+  const std::optional<int64_t> of_tables = whole_number_of(number);
+  if (!number.empty() && (!of_tables || *of_tables < 1 || *of_tables > 230)) {
+    throw UserError::of("has a space group with the number \"{}\"; there are 1 to 230", number);
+  }
+  group.number = of_tables.value_or(0);
+  std::string plain = lower_case_text(group.name);
+  std::erase(plain, ' ');
+  const bool is_p1 = group.number <= 1 && (plain.empty() || plain == "p1") && group.hall.empty();
+  if (is_p1) return {parse_symmetry_operation("x,y,z")};
+  group.alpha = cif_number(block, "_cell_angle_alpha");
+  group.gamma = cif_number(block, "_cell_angle_gamma");
+  operations = operations_of(group);
+  const std::string name = !group.name.empty() ? group.name : !group.hall.empty() ? group.hall : number;
+  for (const SymmetryOperation& operation : operations) check_keeps_cell(operation, cell, name);
+  return operations;
 }
 
 double wrapped_fraction(double fraction) {
@@ -319,20 +349,81 @@ bool has_sites(const CifBlock& block) {
   return find_tag(block, {"_atom_site_fract_x", "_atom_site_cartn_x"}) != nullptr;
 }
 
+namespace {
+
+std::optional<CifFormula> formula_in(const CifBlock& block) {
+  return formula_of_text(first_text(block, {"_chemical_formula_sum"}));
+}
+
+std::vector<uint8_t> elements_in(const CifBlock& block) {
+  std::vector<uint8_t> elements;
+  if (const auto* types = find_tag(block, {"_atom_site_type_symbol"})) {
+    for (const std::string& type : *types) elements.push_back(element_of_type(type));
+    return elements;
+  }
+  const auto* labels = find_tag(block, {"_atom_site_label"});
+  if (labels == nullptr) throw UserError("has neither _atom_site_type_symbol nor _atom_site_label");
+  const std::optional<CifFormula> formula = formula_in(block);
+  for (const std::string& label : *labels) elements.push_back(element_of_label(label, formula));
+  return elements;
+}
+
+// Three coordinates of each site, by fractions of the cell.
+std::vector<Vector3> sites_in(const CifBlock& block, const Cell& cell, size_t count) {
+  const bool has_fractions = find_tag(block, {"_atom_site_fract_x"}) != nullptr;
+  const std::array<const char*, 3> tags =
+      has_fractions ? std::array{"_atom_site_fract_x", "_atom_site_fract_y", "_atom_site_fract_z"}
+                    : std::array{"_atom_site_cartn_x", "_atom_site_cartn_y", "_atom_site_cartn_z"};
+  std::vector<Vector3> sites(count);
+  for (size_t k = 0; k < 3; ++k) {
+    const auto* values = find_tag(block, {tags[k]});
+    if (values == nullptr) throw UserError::of("has no {}", tags[k]);
+    if (values->size() != count) throw UserError::of("{} has other rows than the names", tags[k]);
+    for (size_t i = 0; i < count; ++i) sites[i][k] = cif_number(tags[k], (*values)[i]);
+  }
+  if (has_fractions) return sites;
+  const SpanningCell spanning = spanning_cell(cell);
+  for (Vector3& site : sites) {
+    const Vector3 place = site;
+    for (size_t k = 0; k < 3; ++k) site[k] = dot(place, spanning.reciprocal[k]);
+  }
+  return sites;
+}
+
+// Hydrogens that the file names and gives no places.
+void add_note_of_hydrogens(const CifBlock& block, Structure& crystal) {
+  const auto hydrogens = static_cast<double>(std::ranges::count(crystal.species, uint8_t{1}));
+  const double others = static_cast<double>(crystal.atoms()) - hydrogens;
+  if (const std::optional<CifFormula> formula = formula_in(block); formula && formula->contains(1)) {
+    double others_in_formula = 0;
+    for (const auto& [element, count] : *formula) others_in_formula += element == 1 ? 0 : count;
+    const double wanted = others_in_formula > 0 ? formula->at(1) * others / others_in_formula : 0;
+    if (wanted > hydrogens + 0.5) {
+      crystal.notes.push_back(
+          fmt::format("hydrogens without places are left out: the formula {} means {:.0f} of them in the cell, and the "
+                      "sites are {}",
+                      first_text(block, {"_chemical_formula_sum"}), wanted, hydrogens));
+      return;
+    }
+  }
+  double attached = 0;
+  if (const auto* counts = find_tag(block, {"_atom_site_attached_hydrogens"})) {
+    for (const std::string& count : *counts) attached += number_of(count).value_or(0);
+  }
+  if (attached == 0 || hydrogens > 0) return;
+  crystal.notes.push_back(
+      fmt::format("hydrogens without places are left out: _atom_site_attached_hydrogens has {:g} of them", attached));
+}
+
+}  // namespace
+
 Structure crystal_of(const CifBlock& block) {
   Structure crystal;
   crystal.cell = cell_of_block(block);
-  const std::vector<SymmetryOperation> operations = operations_of(block);
+  const std::vector<SymmetryOperation> operations = operations_in(block, crystal.cell);
   check_occupancies(block);
-  const auto* names = find_tag(block, {"_atom_site_type_symbol", "_atom_site_label"});
-  if (names == nullptr) throw UserError("has neither _atom_site_type_symbol nor _atom_site_label");
-  std::array<const std::vector<std::string>*, 3> fractions = {};
-  const std::array<const char*, 3> tags = {"_atom_site_fract_x", "_atom_site_fract_y", "_atom_site_fract_z"};
-  for (size_t k = 0; k < 3; ++k) {
-    fractions[k] = find_tag(block, {tags[k]});
-    if (fractions[k] == nullptr) throw UserError::of("has no {}; sites are read by their fractions", tags[k]);
-    if (fractions[k]->size() != names->size()) throw UserError::of("{} has other rows than the names", tags[k]);
-  }
+  const std::vector<uint8_t> elements = elements_in(block);
+  const std::vector<Vector3> sites = sites_in(block, crystal.cell, elements.size());
   std::vector<Vector3> places;
   const auto is_known = [&](const Vector3& place, uint8_t element) {
     for (size_t atom = 0; atom < places.size(); ++atom) {
@@ -340,14 +431,11 @@ Structure crystal_of(const CifBlock& block) {
     }
     return false;
   };
-  for (size_t i = 0; i < names->size(); ++i) {
-    Vector3 site;
-    for (size_t k = 0; k < 3; ++k) site[k] = cif_number(tags[k], (*fractions[k])[i]);
-    const uint8_t element = element_of((*names)[i]);
-    for (const Vector3& image : images_of(site, operations)) {
-      if (is_known(image, element)) continue;
+  for (size_t i = 0; i < sites.size(); ++i) {
+    for (const Vector3& image : images_of(sites[i], operations)) {
+      if (is_known(image, elements[i])) continue;
       places.push_back(image);
-      crystal.species.push_back(element);
+      crystal.species.push_back(elements[i]);
       for (size_t axis = 0; axis < 3; ++axis) {
         double sum = 0;
         for (size_t k = 0; k < 3; ++k) sum += image[k] * crystal.cell.vectors[k][axis];
@@ -355,6 +443,7 @@ Structure crystal_of(const CifBlock& block) {
       }
     }
   }
+  add_note_of_hydrogens(block, crystal);
   return crystal;
 }
 

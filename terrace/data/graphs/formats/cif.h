@@ -16,10 +16,11 @@ namespace terrace::data {
 struct CifBlock {
   std::string name = {};
   std::map<std::string, std::vector<std::string>> tags = {};
+  std::map<std::string, std::string> problems = {};  // of tags in loops whose rows are not full
 };
 
-// Comments are left out, quotes and the semicolons of long texts taken off. Throws UserError that names the line where
-// the text is no CIF, or the rows of a loop are not full.
+// Comments are left out, quotes and the semicolons of long texts taken off; a quote that is not closed ends with its
+// line. Throws UserError that names the line where the text is no CIF.
 std::vector<CifBlock> parse_cif(std::string_view text);
 
 // A symmetry operation such as "1/2-x, y+0.25, z": fractions become rotation * fractions + translation.
@@ -38,9 +39,11 @@ inline constexpr double same_site_fraction = 1e-3;
 bool has_sites(const CifBlock& block);
 
 // All atoms of the cell, the images of a site one after another in the order of the operations, with fractions in
-// [0, 1); periodic in all directions. The element is the type symbol, or where there is none the first letters of the
-// label. Throws UserError with the tag for what is missing or no number, for sites that are only partly occupied (no
-// structure of whole atoms describes them), and for a space group other than P 1 of which no operations are listed.
+// [0, 1); periodic in all directions. The operations are those listed, or those of the space group by its Hall symbol,
+// name or number (space_groups.h); sites are given by fractions, or else Cartesian. The element is the type symbol, or
+// where there is none that of the label (cif_elements.h). Hydrogens that the formula or the sites name without places
+// are left out with a note. Throws UserError with the tag for what is missing or no number, and for sites that are only
+// partly occupied (no structure of whole atoms describes them).
 Structure crystal_of(const CifBlock& block);
 
 }  // namespace terrace::data

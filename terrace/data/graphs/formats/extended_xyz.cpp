@@ -1,72 +1,27 @@
 // Parses frames of extended XYZ.
 #include "terrace/data/graphs/formats/extended_xyz.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
+#include <cctype>
 #include <cstddef>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
 #include "terrace/base/plural.h"
+#include "terrace/data/graphs/declared_units.h"
 #include "terrace/data/graphs/elements.h"
 #include "terrace/data/graphs/formats/text_numbers.h"
+#include "terrace/data/graphs/formats/xyz_keys.h"
+#include "terrace/data/graphs/quantities.h"
 
 namespace terrace::data {
 namespace {
 
 constexpr std::string_view default_columns = "species:S:1:pos:R:3";
-
-bool is_blank_letter(char letter) { return letter == ' ' || letter == '\t' || letter == '\r'; }
-
-char closing_of(char letter) {
-  switch (letter) {
-    case '"':
-    case '\'':
-      return letter;
-    case '{':
-      return '}';
-    case '[':
-      return ']';
-    default:
-      return '\0';
-  }
-}
-
-std::optional<double> logical_of(std::string_view word) {
-  if (word == "T" || word == "true" || word == "True" || word == "TRUE") return 1;
-  if (word == "F" || word == "false" || word == "False" || word == "FALSE") return 0;
-  return std::nullopt;
-}
-
-// Appends the numbers of nested lists; false where anything else is in them.
-bool add_numbers(const Json& json, std::vector<double>& numbers) {
-  if (json.is_array()) {
-    return std::ranges::all_of(json, [&](const Json& one) { return add_numbers(one, numbers); });
-  }
-  if (!json.is_number() && !json.is_boolean()) return false;
-  numbers.push_back(json.is_boolean() ? static_cast<double>(json.get<bool>()) : json.get<double>());
-  return true;
-}
-
-// All numbers or all logicals, between blanks or commas; nothing for a text.
-std::vector<double> numbers_in_value(std::string value) {
-  std::vector<double> numbers;
-  if (constexpr std::string_view json = "_JSON "; value.starts_with(json)) {
-    const Json parsed = parse_json_or_discard(std::string_view(value).substr(json.size()));
-    return !parsed.is_discarded() && add_numbers(parsed, numbers) ? numbers : std::vector<double>{};
-  }
-  std::ranges::replace(value, ',', ' ');
-  std::vector<std::string_view> words;
-  split_words(value, words);
-  for (const std::string_view word : words) {
-    const std::optional<double> logical = logical_of(word);
-    const std::optional<double> number = logical ? logical : number_of(word);
-    if (!number) return {};
-    numbers.push_back(*number);
-  }
-  return numbers;
-}
 
 enum class ColumnUse { species, atomic_number, position, property, text };
 
@@ -137,6 +92,25 @@ bool has_use(const std::vector<Column>& columns, ColumnUse use) {
   return std::ranges::find(columns, use, &Column::use) != columns.end();
 }
 
+// ASE writes a symbol's first letter large and the others small, whatever the file has.
+std::optional<uint8_t> element_in_any_case(std::string_view word) {
+  std::string symbol(word);
+  std::ranges::transform(symbol, symbol.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  if (!symbol.empty()) symbol[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(symbol[0])));
+  return atomic_number(symbol);
+}
+
+// ASE takes other words, such as true, for false.
+std::optional<double> logical_in_column(std::string_view word) {
+  if (word == "T" || word == "True") return 1;
+  if (word == "F" || word == "False") return 0;
+  return std::nullopt;
+}
+
+bool begins_vector(std::string_view line) {
+  return line.substr(std::min(line.find_first_not_of(" \t"), line.size())).starts_with("VEC");
+}
+
 // One frame.
 class FrameReader {
  public:
@@ -145,66 +119,107 @@ class FrameReader {
   Structure read() {
     while (words_.empty()) split_words(*lines_.next(), words_);
     atoms_ = whole_number_of(words_[0]).value();
-    read_keys(lines_.next().value_or(""));
-    prepare_columns();
-    for (int64_t atom = 0; atom < atoms_; ++atom) read_atom(*lines_.next());
+    const std::string line = with_plain_blanks(lines_.next().value_or(""));
+    prepare_columns(read_keys(line));
+    for (int64_t atom = 0; atom < atoms_; ++atom) read_atom(with_plain_blanks(*lines_.next()));
+    read_vectors(line);
+    convert_declared_units(declared_, structure_);
     return std::move(structure_);
   }
 
  private:
-  void read_keys(std::string_view line) {
+  // The list of columns.
+  std::string read_keys(std::string_view line) {
     std::string columns(default_columns);
     bool has_periodicity = false, has_cell = false;
     const std::vector<KeyAndValue> pairs = keys_and_values(line);
     // A line of words alone is a remark, as in files of plain XYZ.
-    if (std::ranges::none_of(pairs, [](const KeyAndValue& pair) { return pair.value.has_value(); })) {
-      columns_ = columns_of(columns);
-      return;
-    }
+    const bool is_remark = std::ranges::none_of(pairs, [](const KeyAndValue& pair) { return pair.value.has_value(); });
     for (const KeyAndValue& pair : pairs) {
       const std::string value = pair.value.value_or("T");
-      if (pair.key == "Properties") {
+      if (pair.key == "pbc") {
+        read_periodicity(value);
+        has_periodicity = true;
+      } else if (is_remark) {
+        continue;
+      } else if (pair.key == "Properties") {
         columns = value;
       } else if (pair.key == "Lattice") {
         read_cell(value);
         has_cell = true;
-      } else if (pair.key == "pbc") {
-        read_periodicity(value);
-        has_periodicity = true;
       } else {
-        add_property(pair.key, value);
+        check_capitals(pair.key, pairs);
+        if (!read_unit(pair.key, value)) add_property(pair.key, value, pair.value.has_value());
       }
     }
     if (has_cell && !has_periodicity) structure_.cell.periodic = {true, true, true};
-    columns_ = columns_of(columns);
+    return columns;
+  }
+
+  // ASE takes lattice= for any key, and the structure would have no cell.
+  static void check_capitals(const std::string& key, const std::vector<KeyAndValue>& pairs) {
+    std::string small = key;
+    std::ranges::transform(small, small.begin(), [](unsigned char letter) { return std::tolower(letter); });
+    for (const char* name : {"Lattice", "Properties", "pbc"}) {
+      std::string of_name = name;
+      std::ranges::transform(of_name, of_name.begin(), [](unsigned char letter) { return std::tolower(letter); });
+      if (small != of_name || std::ranges::find(pairs, name, &KeyAndValue::key) != pairs.end()) continue;
+      throw UserError::of("line 2: {}= is not {}=, and ASE would read no {} of it; write {}=", key, name,
+                          of_name == "lattice" ? "cell" : "such thing", name);
+    }
   }
 
   void read_cell(const std::string& value) {
-    const std::vector<double> numbers = numbers_in_value(value);
-    if (numbers.size() != 9) {
+    const ValueOfKey given = value_of_key("Lattice", value);
+    if (given.numbers.size() != 9 || given.are_logicals) {
       throw UserError::of("line 2: Lattice has {} and needs 9: the vectors a, b and c",
-                          counted(numbers.size(), "number"));
+                          counted(given.are_logicals ? 0 : given.numbers.size(), "number"));
     }
-    for (size_t k = 0; k < 9; ++k) structure_.cell.vectors[k / 3][k % 3] = numbers[k];
+    for (size_t k = 0; k < 9; ++k) structure_.cell.vectors[k / 3][k % 3] = given.numbers[k];
   }
 
+  // One T or F stands for all three.
   void read_periodicity(const std::string& value) {
-    const std::vector<double> numbers = numbers_in_value(value);
+    std::vector<double> numbers = value_of_key("pbc", value).numbers;
+    if (numbers.size() == 1) numbers.resize(3, numbers[0]);
     if (numbers.size() != 3 || std::ranges::any_of(numbers, [](double one) { return one != 0 && one != 1; })) {
-      throw UserError::of("line 2: pbc=\"{}\" is not three of T and F", value);
+      throw UserError::of("line 2: pbc=\"{}\" is not three of T and F, nor one for all", value);
     }
     for (size_t k = 0; k < 3; ++k) structure_.cell.periodic[k] = numbers[k] == 1;
   }
 
-  void add_property(const std::string& key, const std::string& value) {
-    std::vector<double> numbers = numbers_in_value(value);
-    if (key == "stress" || key == "virial") {
-      if (numbers.size() != 9) {
-        throw UserError::of("line 2: {} has {} and needs 9", key, counted(numbers.size(), "number"));
-      }
-      // Written by columns.
-      for (const auto& [a, b] : {std::pair(1, 3), std::pair(2, 6), std::pair(5, 7)}) {
-        std::swap(numbers[static_cast<size_t>(a)], numbers[static_cast<size_t>(b)]);
+  // Whether the key is that of a unit, such as energy-unit or forces_units.
+  bool read_unit(const std::string& key, const std::string& value) {
+    std::optional<std::string> of = property_of_unit_key(key);
+    if (!of) return false;
+    declared_[*std::move(of)] = value;
+    return true;
+  }
+
+  void add_property(const std::string& key, const std::string& value, bool has_value) {
+    structure_.of_structure.erase(key);  // of a key that is given twice the last value counts
+    ValueOfKey given = value_of_key(key, value);
+    const Quantity quantity = quantity_of(key);
+    const bool has_to_be_numbers = quantity != Quantity::other || key == "dipole" || key == "magmom";
+    if (has_to_be_numbers && (given.numbers.empty() || given.are_logicals)) {
+      throw UserError::of("line 2: {}", !given.note.empty() ? given.note
+                                        : has_value         ? fmt::format("{}={} is no number", key, value)
+                                                            : key + " without a value is no number");
+    }
+    if (!given.note.empty()) structure_.notes.push_back(given.note);
+    std::vector<double>& numbers = given.numbers;
+    if (quantity == Quantity::stress || quantity == Quantity::virial) {
+      const bool is_of_ase = key == "stress" || key == "virial";
+      if (numbers.size() == 6) {
+        numbers = full_tensor(numbers);
+      } else if (is_of_ase && numbers.size() != 9) {
+        throw UserError::of("line 2: {} has {} and needs 9, or 6 in the order xx, yy, zz, yz, xz, xy", key,
+                            counted(numbers.size(), "number"));
+      } else if (is_of_ase) {
+        // Written by columns.
+        for (const auto& [a, b] : {std::pair(1, 3), std::pair(2, 6), std::pair(5, 7)}) {
+          std::swap(numbers[static_cast<size_t>(a)], numbers[static_cast<size_t>(b)]);
+        }
       }
     }
     if (numbers.empty()) return;
@@ -212,7 +227,27 @@ class FrameReader {
     structure_.of_structure[key] = {.width = width, .values = std::move(numbers)};
   }
 
-  void prepare_columns() {
+  // The vectors of the cell that ADF's files have behind the atoms. ASE then takes the second line for a remark.
+  void read_vectors(const std::string& line) {
+    size_t vectors = 0;
+    for (std::optional<std::string_view> next = lines_.next(); next; next = lines_.next(), ++vectors) {
+      split_words(*next, words_);
+      const bool is_next = words_.size() == 4 && words_[0] == fmt::format("VEC{}", vectors + 1);
+      for (size_t axis = 0; axis < 3 && is_next; ++axis) {
+        const std::optional<double> number = python_number(words_[axis + 1]);
+        if (!number) throw UserError::of("line {}: \"{}\" is no number", lines_.number(), words_[axis + 1]);
+        structure_.cell.vectors[vectors][axis] = *number;
+      }
+      if (!is_next) throw UserError::of("line {}: not VEC{} with three numbers", lines_.number(), vectors + 1);
+      structure_.cell.periodic[vectors] = true;
+    }
+    if (vectors > 0 && line.find('=') != std::string::npos) {
+      throw UserError("line 2: has keys, and the cell stands in lines VEC1 to VEC3; give a Lattice instead of these");
+    }
+  }
+
+  void prepare_columns(std::string_view columns) {
+    columns_ = columns_of(columns);
     if (!has_use(columns_, ColumnUse::position)) throw UserError("line 2: Properties has no pos:R:3");
     if (!has_use(columns_, ColumnUse::species) && !has_use(columns_, ColumnUse::atomic_number)) {
       throw UserError("line 2: Properties has neither species:S:1 nor Z:I:1");
@@ -233,9 +268,13 @@ class FrameReader {
 
   void read_atom(std::string_view line) {
     split_words(line, words_);
-    if (words_.size() != wanted_) {
+    if (words_.size() < wanted_) {
       throw UserError::of("line {} has {}, and Properties wants {}", lines_.number(), counted(words_.size(), "column"),
                           wanted_);
+    }
+    if (words_.size() > wanted_ && structure_.notes.empty()) {
+      structure_.notes.push_back(fmt::format(
+          "columns behind the {} that Properties names are left out; name them in Properties to read them", wanted_));
     }
     size_t at = 0;
     for (const Column& column : columns_) {
@@ -248,7 +287,7 @@ class FrameReader {
       case ColumnUse::text:
         return;
       case ColumnUse::species:
-        return take_element(atomic_number(word), word);
+        return take_element(element_in_any_case(word), word);
       case ColumnUse::atomic_number: {
         const std::optional<int64_t> number = whole_number_of(word);
         const bool is_element = number && *number >= 1 && *number <= most_element;
@@ -270,8 +309,8 @@ class FrameReader {
   }
 
   double number_in(const Column& column, std::string_view word) const {
-    std::optional<double> number = column.type == 'L' ? logical_of(word) : number_of(word);
-    if (column.type == 'I' && !whole_number_of(word)) number.reset();
+    std::optional<double> number = column.type == 'L' ? logical_in_column(word) : python_number(word);
+    if (column.type == 'I' && word.find_first_not_of("0123456789_+-") != std::string_view::npos) number.reset();
     if (number) return *number;
     throw UserError::of("line {}: {} has \"{}\", which is no {}", lines_.number(), column.name, word,
                         column.type == 'L'   ? "T or F"
@@ -284,59 +323,11 @@ class FrameReader {
   size_t wanted_ = 0;
   std::vector<Column> columns_;
   std::vector<std::string_view> words_;
+  std::map<std::string, std::string> declared_;  // units, by the name of what has them
   Structure structure_;
 };
 
-// Collects the characters of keys and values.
-class PairsReader {
- public:
-  std::vector<KeyAndValue> read(std::string_view line) {
-    char closing = '\0';
-    for (size_t at = 0; at < line.size(); ++at) {
-      const char letter = line[at];
-      if (letter == '\\' && at + 1 < line.size()) {
-        text() += line[++at];
-        begun_ = true;
-      } else if (closing != '\0') {
-        if (letter == closing) {
-          closing = '\0';
-        } else {
-          text() += letter;
-        }
-      } else if (closing_of(letter) != '\0') {
-        closing = closing_of(letter);
-        begun_ = true;
-      } else if (is_blank_letter(letter)) {
-        end_pair();
-      } else if (letter == '=' && begun_ && !pair_.value) {
-        pair_.value = "";
-      } else {
-        text() += letter;
-        begun_ = true;
-      }
-    }
-    if (closing != '\0')
-      throw UserError::of("line 2: {} is opened and not closed", closing == '}' ? '{' : closing == ']' ? '[' : closing);
-    end_pair();
-    return std::move(pairs_);
-  }
-
- private:
-  std::string& text() { return pair_.value ? *pair_.value : pair_.key; }
-
-  void end_pair() {
-    if (begun_) pairs_.push_back(std::exchange(pair_, {}));
-    begun_ = false;
-  }
-
-  KeyAndValue pair_;
-  bool begun_ = false;
-  std::vector<KeyAndValue> pairs_;
-};
-
 }  // namespace
-
-std::vector<KeyAndValue> keys_and_values(std::string_view line) { return PairsReader().read(line); }
 
 size_t frame_bytes(std::string_view text, bool is_all) {
   TextLines lines(text);
@@ -362,8 +353,18 @@ size_t frame_bytes(std::string_view text, bool is_all) {
     throw UserError::of("ends after {} of {}", std::max<int64_t>(line, 0),
                         counted(static_cast<uint64_t>(*atoms), "atom"));
   }
-  const bool may_go_on = !is_all && lines.position() >= text.size();
-  return may_go_on ? 0 : std::min(lines.position(), text.size());
+  // Lines with the vectors of the cell may follow, and of the last line there may be more.
+  size_t end = lines.position();
+  while (end < text.size()) {
+    const std::string_view next = text.substr(end);
+    const bool is_whole = is_all || next.find('\n') != std::string_view::npos;
+    if (!is_whole) return 0;
+    if (!begins_vector(next)) break;
+    lines.next();
+    end = lines.position();
+  }
+  const bool may_go_on = !is_all && end >= text.size();
+  return may_go_on ? 0 : std::min(end, text.size());
 }
 
 Structure parse_extended_xyz(std::string_view frame) { return FrameReader(frame).read(); }

@@ -3,36 +3,25 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "terrace/data/graphs/structure.h"
 
 namespace terrace::data {
-
-// The keys and values of the second line in their order. Values may stand in "..", '..', {..} or [..]; a backslash
-// takes the next character as it is; a key without a value has none.
-struct KeyAndValue {
-  std::string key = {};
-  std::optional<std::string> value = {};
-  bool operator==(const KeyAndValue&) const = default;
-};
-// Throws UserError where a quote is not closed.
-std::vector<KeyAndValue> keys_and_values(std::string_view line);
 
 // Bytes of the first frame of the text, with the blank lines before it. 0 where only blank lines are left, or where the
 // text ends within the frame and more of the file follows (`is_all` is false). Throws UserError that says what is wrong
 // where the file ends within the frame, and where the frame begins with no number of atoms.
 size_t frame_bytes(std::string_view text, bool is_all);
 
-// One frame. Lattice is the cell, with rows a, b, c; pbc its periodicity, of which the default is all
-// with a Lattice and none without. Properties names the columns (default species:S:1:pos:R:3); the element is in
-// species, or its number in Z. Every other column of reals, integers or logicals is a property of the atoms, every
-// other value of numbers or logicals (T, F) one of the structure, also in _JSON; "virial" and "stress" have 9 numbers.
-// Texts are left out, and so is a line of words without any =. Throws UserError that names the line of the frame and
-// the problem.
+// One frame. Lattice is the cell, with rows a, b, c; pbc its periodicity (one T or F for all three), of which the
+// default is all with a Lattice and none without; ADF's lines VEC1 to VEC3 behind the atoms are vectors of a periodic
+// cell. Properties names the columns (default species:S:1:pos:R:3); the element is in species, or its number in Z.
+// Every other column of reals, integers or logicals is a property of the atoms, every other value of numbers or
+// logicals (T, F) one of the structure, also in _JSON. Stresses and virials (quantities.h) have 9 numbers, or 6 in
+// ASE's order. Energies, forces, stresses, virials and lengths with a unit (energy-unit=hartree) become eV and
+// angstrom. Texts are left out, and so is a line of words without any =; columns behind those of Properties are left
+// out with a note. Throws UserError that names the line of the frame and the problem.
 Structure parse_extended_xyz(std::string_view frame);
 
 }  // namespace terrace::data

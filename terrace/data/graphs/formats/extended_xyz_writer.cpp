@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <iterator>
 #include <span>
 
@@ -32,6 +33,11 @@ bool has_cell(const Cell& cell) {
   return cell.is_periodic() || std::ranges::any_of(cell.vectors, [](const Vector3& v) { return length(v) > 0; });
 }
 
+// A property of which nothing is known is left out.
+bool is_missing(const PropertyValues& property) {
+  return std::ranges::all_of(property.values, [](double value) { return std::isnan(value); });
+}
+
 }  // namespace
 
 std::string extended_xyz(const Structure& structure) {
@@ -44,8 +50,11 @@ std::string extended_xyz(const Structure& structure) {
                    v[2][0], v[2][1], v[2][2]);
   }
   text += "Properties=species:S:1:pos:R:3";
-  for (const auto& [name, property] : structure.of_atoms) fmt::format_to(out, ":{}:R:{}", name, property.width);
+  for (const auto& [name, property] : structure.of_atoms) {
+    if (!is_missing(property)) fmt::format_to(out, ":{}:R:{}", name, property.width);
+  }
   for (const auto& [name, property] : structure.of_structure) {
+    if (is_missing(property)) continue;
     if (property.width == 1) {
       fmt::format_to(out, " {}={}", quoted(name), property.values[0]);
     } else {
@@ -57,6 +66,7 @@ std::string extended_xyz(const Structure& structure) {
     const std::span<const double> position(structure.positions.data() + 3 * atom, 3);
     fmt::format_to(out, "{} {}", element_symbol(structure.species[atom]), fmt::join(position, " "));
     for (const auto& [name, property] : structure.of_atoms) {
+      if (is_missing(property)) continue;
       const auto width = static_cast<size_t>(property.width);
       fmt::format_to(out, " {}", fmt::join(std::span(property.values).subspan(atom * width, width), " "));
     }
