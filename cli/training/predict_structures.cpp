@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@
 #include "terrace/data/graphs/formula.h"
 #include "terrace/data/graphs/graphs_dataset.h"
 #include "terrace/data/graphs/graphs_description.h"
+#include "terrace/data/graphs/quantities.h"
 #include "terrace/data/graphs/structure_stream.h"
 #include "terrace/ensemble/judgement.h"
 #include "terrace/ensemble/judgement_page.h"
@@ -89,6 +91,7 @@ class Prediction {
                           model->checkpoint().string(), fmt::join(names(*model), ", "));
     }
     branch_ = branch_of(*models_.front());
+    for (const models::GraphOutput& output : outputs()) label_factors_[output.name] = label_factor(output);
   }
 
   const std::vector<models::GraphOutput>& outputs() const { return models_.front()->outputs(); }
@@ -166,13 +169,30 @@ class Prediction {
     return judged;
   }
 
-  // As the description of the data has them; "" where it does not.
+  // Of predictions and labels: as the data of the model declare them, or else these data; "" where neither does.
   std::string units_of(const models::GraphOutput& output) const {
+    const std::string& of_model = models_.front()->units_of(output.name);
+    return of_model.empty() ? units_of_label(output) : of_model;
+  }
+
+  // As the description of the data has them; "" where it does not.
+  std::string units_of_label(const models::GraphOutput& output) const {
     if (!is_prepared(arguments_.data)) return "";
     const data::GraphsDataset dataset(arguments_.data);
     const data::GraphsDescription& all = dataset.description();
     const int64_t number = all.find(output.label, output.level);
     return number < 0 ? "" : all.properties[static_cast<size_t>(number)].units;
+  }
+
+  // From the unit of the labels to that of the model, where one of them is not eV or angstrom.
+  double label_factor(const models::GraphOutput& output) const {
+    const data::Quantity quantity = data::quantity_of(output.label);
+    const std::string &of_model = models_.front()->units_of(output.name), of_label = units_of_label(output);
+    if (of_model == of_label || quantity == data::Quantity::other) return 1;
+    const auto standard = [&](const std::string& unit) {
+      return unit.empty() ? 1.0 : data::checked_standard_units_in(output.label, quantity, unit);
+    };
+    return standard(of_label) / standard(of_model);
   }
 
   // Adds columns to the structures, the first of which has the number `first`, and to `judged` what has a label.
@@ -193,11 +213,19 @@ class Prediction {
       const auto label = properties.find(output.label);
       if (label != properties.end() && label->second.width == output.columns) {
         const double atoms = output.per_atom ? static_cast<double>(structure.atoms()) : 1;
+        const bool is_stress = !output.derivative_of.empty() && output.level == data::GraphLevel::structure;
+        const double factor =
+            label_factors_.at(output.name) * (is_stress ? data::stress_in_label(output.label, structure.cell) : 1);
+        const auto columns = static_cast<size_t>(output.columns);
         for (size_t i = 0; i < count; ++i) {
+          // A row of which a part is missing is left out whole, since the judgement counts rows by their columns.
+          const auto row = std::span(label->second.values).subspan(i / columns * columns, columns);
+          if (factor == 0 || std::ranges::any_of(row, [](double value) { return std::isnan(value); })) continue;
           judged.predicted.mean.push_back(all.mean[at + i] / atoms);
           judged.predicted.deviation.push_back(all.deviation[at + i] / atoms);
-          judged.labels.push_back(label->second.values[i] / atoms);
+          judged.labels.push_back(factor * label->second.values[i] / atoms);
           judged.structures.push_back(number);
+          judged.rows.push_back(static_cast<int64_t>(i / columns));
         }
       }
       // A label of the output's own name stays beside it.
@@ -218,6 +246,7 @@ class Prediction {
   const StructuresToPredict& arguments_;
   std::vector<std::unique_ptr<const predict::GraphPredictor>> models_;
   int64_t branch_ = 0, structures_ = 0;
+  std::map<std::string, double> label_factors_;
   std::set<std::string> unknown_;
 };
 
@@ -251,7 +280,8 @@ class PredictionFiles {
     for (const auto& [name, property] : structure.of_structure) {
       for (int64_t column = 0; column < property.width; ++column) {
         names.push_back(csv_cell(property.width == 1 ? name : fmt::format("{}_{}", name, column)));
-        cells.push_back(fmt::format("{}", property.values[static_cast<size_t>(column)]));
+        const double value = property.values[static_cast<size_t>(column)];
+        cells.push_back(std::isnan(value) ? "" : fmt::format("{}", value));
       }
     }
     if (number_ == 0) {

@@ -56,7 +56,9 @@ std::vector<WorstCase> worst_cases(const JudgedOutput& output, size_t at_most) {
     const auto place = static_cast<int64_t>(worst - begin);
     all.emplace_back(largest, WorstCase{.value = worst,
                                         .structure = output.structures[begin],
-                                        .atom = output.is_of_atoms ? place / output.columns : -1,
+                                        .atom = !output.is_of_atoms   ? -1
+                                                : output.rows.empty() ? place / output.columns
+                                                                      : output.rows[worst],
                                         .column = place % output.columns});
   }
   std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.first > b.first; });

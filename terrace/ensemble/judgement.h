@@ -21,6 +21,7 @@ struct JudgedOutput {
   Distribution predicted = {};           // [n]
   std::vector<double> labels = {};       // [n]
   std::vector<int64_t> structures = {};  // [n], ascending: the number in the input of the structure with the value
+  std::vector<int64_t> rows = {};        // [n]: the atom in its structure; empty where no atom is left out
   std::optional<double> scale = {};      // of the spread, fitted to other labels
 };
 

@@ -83,7 +83,9 @@ std::vector<double> gradient_scales(const std::vector<LossTerm>& losses, const s
 double weighted_mean(const std::vector<LossTerm>& losses, const observe::TermSums& sums) {
   double mean = 0;
   for (size_t term = 0; term < losses.size(); ++term) {
-    if (losses[term].weight != 0) mean += losses[term].weight * (sums.at(term).values.front() / sums.at(term).count);
+    if (losses[term].weight != 0) {
+      mean += losses[term].weight * (sums.at(term).values.front() / divisor_of(sums.at(term).count));
+    }
   }
   return mean;
 }

@@ -66,8 +66,12 @@ int terrace_potential_compute(terrace_potential* potential, int atoms, const int
   try {
     const terrace::data::Structure structure = structure_of_arrays(atoms, atomic_numbers, positions, cell, periodic);
     const terrace::predict::GraphPrediction prediction = potential->model.predict({&structure, 1});
-    *energy = prediction.values.find(potential->outputs.energy)->second.at(0);
-    if (forces != nullptr) std::ranges::copy(prediction.values.find(potential->outputs.forces)->second, forces);
+    const double electronvolts = potential->outputs.electronvolts;
+    *energy = electronvolts * prediction.values.find(potential->outputs.energy)->second.at(0);
+    const auto in_electronvolts = [&](double force) { return electronvolts * force; };
+    if (forces != nullptr) {
+      std::ranges::transform(prediction.values.find(potential->outputs.forces)->second, forces, in_electronvolts);
+    }
     return 0;
   } catch (const std::exception& exception) {
     say(exception.what(), error, error_size);

@@ -190,18 +190,24 @@ class Driver {
     std::vector<std::vector<double>> energies, forces, stresses;
     for (size_t i = 0; i < models_.size(); ++i) {
       const GraphPrediction prediction = models_[i]->predict({&structure_, 1});
-      energies.push_back(prediction.values.find(potentials_[i].energy)->second);
-      forces.push_back(prediction.values.find(potentials_[i].forces)->second);
-      if (!potentials_[i].stress.empty()) stresses.push_back(prediction.values.find(potentials_[i].stress)->second);
+      const auto in_electronvolts = [&](const std::string& output) {
+        std::vector<double> values = prediction.values.find(output)->second;
+        for (double& value : values) value *= potentials_[i].electronvolts;
+        return values;
+      };
+      energies.push_back(in_electronvolts(potentials_[i].energy));
+      forces.push_back(in_electronvolts(potentials_[i].forces));
+      if (!potentials_[i].stress.empty()) stresses.push_back(in_electronvolts(potentials_[i].stress));
     }
     const ensemble::Distribution energy = ensemble::combined(energies, {});
     Answer answer{.energy = energy.mean[0] / electronvolts_of_hartree, .forces = ensemble::combined(forces, {}).mean};
     for (double& force : answer.forces) force *= angstrom_of_bohr / electronvolts_of_hartree;
-    if (stresses.size() == models_.size() && structure_.cell.is_periodic()) {
+    const double volume = data::volume_of(structure_.cell);
+    if (stresses.size() == models_.size() && volume > 0) {
       // The virial is minus the derivative of the energy by the strain.
       const std::vector<double> stress = ensemble::combined(stresses, {}).mean;
       for (size_t i = 0; i < 9; ++i) {
-        answer.virial[i] = -stress[i] * data::volume_of(structure_.cell) / electronvolts_of_hartree;
+        answer.virial[i] = -stress[i] * volume / electronvolts_of_hartree;
       }
     }
     if (models_.size() > 1) {

@@ -23,11 +23,12 @@ struct DriverOptions {
 std::filesystem::path driver_socket(const std::string& name);
 
 // Connects and answers until the other program ends it; returns how often it answered. The other program gives cell and
-// positions; elements and periodicity are those of `structure`. Energies are in eV and lengths in angstrom as the
-// models have them, and converted to the protocol's units. Of several models the answer is the mean, and the further
-// text of each answer is JSON with the energy of each and their spread: {"energies": [..], "energy_std": ..}. The
-// virial is 0 without a stress. Throws UserError where the models give no energy with forces, where nobody listens, and
-// where the other program has another number of atoms or breaks off.
+// positions; elements and periodicity are those of `structure`. Energies are in eV and lengths in angstrom, or in the
+// units that the data of the models declare, and converted to the protocol's units. Of several models the answer is the
+// mean, and the further text of each answer is JSON with the energy of each and their spread: {"energies": [..],
+// "energy_std": ..}. The virial is 0 without a stress and of a cell without a volume. Throws UserError where the models
+// give no energy with forces, where nobody listens, and where the other program has another number of atoms or breaks
+// off.
 int64_t drive(const std::vector<const GraphPredictor*>& models, data::Structure structure,
               const DriverOptions& options);
 

@@ -3,6 +3,9 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -73,7 +76,25 @@ GraphPrediction GraphPredictor::predict(std::span<const data::Structure> structu
     predict_batch(structures.subspan(begin, end - begin), branch, result);
     begin = end;
   }
+  mark_without_volume(structures, result);
   return result;
+}
+
+const std::string& GraphPredictor::units_of(const std::string& output) const {
+  return statistics_.labels.at(output).units;
+}
+
+void GraphPredictor::mark_without_volume(std::span<const data::Structure> structures, GraphPrediction& result) const {
+  for (const data::GraphLabel& label : request_.labels) {
+    if (!label.is_stress) continue;
+    std::vector<double>& values = result.values.at(label.name);
+    const auto width = static_cast<size_t>(label.width);
+    for (size_t number = 0; number < structures.size(); ++number) {
+      if (data::volume_of(structures[number].cell) > 0) continue;
+      std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(number * width), width,
+                  std::numeric_limits<double>::quiet_NaN());
+    }
+  }
 }
 
 void GraphPredictor::predict_batch(std::span<const data::Structure> structures, int64_t branch,

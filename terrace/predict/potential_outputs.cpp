@@ -1,9 +1,37 @@
 // Finds outputs that are derivatives.
 #include "terrace/predict/potential_outputs.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "terrace/base/error.h"
+#include "terrace/data/graphs/quantities.h"
 
 namespace terrace::predict {
+
+namespace {
+
+double electronvolts_of(const GraphPredictor& model, const PotentialOutputs& outputs) {
+  const std::string& unit = model.units_of(outputs.energy);
+  const auto check = [&](const std::string& output, data::Quantity derivative) {
+    if (output.empty()) return;
+    const std::string problem = data::problem_of_derivative(unit, model.units_of(output), derivative);
+    if (!problem.empty()) throw UserError::of("{}: {}: {}", model.checkpoint().string(), output, problem);
+  };
+  check(outputs.forces, data::Quantity::forces);
+  if (!outputs.stress.empty()) {
+    const auto& all = model.outputs();
+    const auto stress = std::ranges::find(all, outputs.stress, &models::GraphOutput::name);
+    check(outputs.stress,
+          data::quantity_of(stress->label) == data::Quantity::virial ? data::Quantity::virial : data::Quantity::stress);
+  }
+  if (unit.empty()) return 1;
+  return data::checked_standard_units_in(fmt::format("{}: {}", model.checkpoint().string(), outputs.energy),
+                                         data::Quantity::energy, unit);
+}
+
+}  // namespace
 
 PotentialOutputs potential_outputs(const GraphPredictor& model) {
   PotentialOutputs found;
@@ -12,7 +40,10 @@ PotentialOutputs potential_outputs(const GraphPredictor& model) {
     found.energy = output.derivative_of;
     (output.level == data::GraphLevel::atom ? found.forces : found.stress) = output.name;
   }
-  if (!found.forces.empty()) return found;
+  if (!found.forces.empty()) {
+    found.electronvolts = electronvolts_of(model, found);
+    return found;
+  }
   throw UserError::of("{} predicts no forces; train a model with an output that has derivative_of = \"energy\"",
                       model.checkpoint().string());
 }

@@ -9,9 +9,13 @@ namespace terrace::predict {
 
 struct PotentialOutputs {
   std::string energy = {}, forces = {}, stress = {};  // names; stress "": none
+  // What the model's energy is multiplied by to be in eV, and its derivatives by positions in angstrom in eV/angstrom
+  // and eV/angstrom^3.
+  double electronvolts = 1;
 };
 
-// Throws UserError where the model predicts no forces.
+// Throws UserError where the model predicts no forces, and where its data were in units that are not known, or not
+// those of an energy and its derivatives.
 PotentialOutputs potential_outputs(const GraphPredictor& model);
 
 }  // namespace terrace::predict

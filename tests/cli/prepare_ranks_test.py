@@ -102,11 +102,11 @@ class PreparedByRanks(CommandTest):
         (self.folder / "mixed.in").mkdir()
         for number in range(3):
             (self.folder / f"mixed.in/{number}.extxyz").write_text(frames(0, 50))
-        (self.folder / "mixed.in/1.extxyz").write_text(frames(0, 50) + "1\nenergy=nan\nH 0 0 0\n")
+        (self.folder / "mixed.in/1.extxyz").write_text(frames(0, 50) + "1\nenergy=inf\nH 0 0 0\n")
         command = [*mpirun(3), TERRACE, "data", "prepare", "mixed.in", "--kind", "graphs", "--output", "mixed"]
         result = subprocess.run(command, cwd=self.folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
         self.assertEqual(result.returncode, 2, result.stderr)
-        self.assertEqual(result.stderr.count("1.extxyz: structure 51: energy is nan"), 1, result.stderr)
+        self.assertEqual(result.stderr.count("1.extxyz: structure 51: energy is inf"), 1, result.stderr)
         self.assertEqual([path.name for path in self.folder.glob("*mixed*")], ["mixed.in"])
 
     def ranks_of(self, output):

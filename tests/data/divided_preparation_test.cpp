@@ -286,10 +286,10 @@ TEST_F(DividedGraphs, WithGivenEdgesHaveTheBytesOfOneProcess) {
 }
 
 TEST_F(DividedGraphs, AreRefusedOnAllRanksWithTheProblemsOfAll) {
-  const std::string a = write_frames(7, 95, "1\nenergy=nan\nH 0 0 0\n"),
+  const std::string a = write_frames(7, 95, "1\nenergy=inf\nH 0 0 0\n"),
                     b = write_frames(3, 90, "3\nenergy=1\nH 0 0 0\n");
   EXPECT_THAT(ended_ranks(start(3, {.output = "out/p"})), Each(2));
-  EXPECT_THAT(text_of_rank(0), AllOf(HasSubstr(a + ": structure 96: energy is nan"), HasSubstr(b + ": structure 91")));
+  EXPECT_THAT(text_of_rank(0), AllOf(HasSubstr(a + ": structure 96: energy is inf"), HasSubstr(b + ": structure 91")));
   EXPECT_EQ(text_of_rank(1) + text_of_rank(2), "");
   EXPECT_TRUE(names_of_output().empty());
 }

@@ -49,8 +49,10 @@ TEST(GraphsDataset, HasStructuresPropertiesAndStatistics) {
   EXPECT_EQ(helium.number, 1);
   EXPECT_EQ(hydrogen.source, 1);
   EXPECT_EQ(hydrogen.number, 0);
-  // charge is in one of three structures.
-  ASSERT_EQ(all.properties.size(), 2u);
+  ASSERT_EQ(all.properties.size(), 3u);
+  const int64_t charge = all.find("charge", GraphLevel::structure);
+  EXPECT_EQ(all.properties[static_cast<size_t>(charge)].structures_without, 2);
+  EXPECT_THAT(dataset.values(charge, 1), ElementsAre(1));
   const int64_t energy = all.find("energy", GraphLevel::structure), forces = all.find("forces", GraphLevel::atom);
   EXPECT_EQ(all.find("forces", GraphLevel::structure), -1);
   EXPECT_THAT(dataset.values(energy, 1), ElementsAre(5));
@@ -170,13 +172,13 @@ TEST(GraphsPreparation, NamesAllProblemsByFileAndStructure) {
   const TemporaryFolder folder;
   const std::string good = "1\nenergy=1\nH 0 0 0\n";
   const std::string a =
-      folder.write("in/a.xyz", good + "2\nenergy=1\nH 0 0 0\nO 0 0 0.4\n" + "1\nenergy=nan\nH 0 0 0\n" +
+      folder.write("in/a.xyz", good + "2\nenergy=1\nH 0 0 0\nO 0 0 0.4\n" + "1\nenergy=inf\nH 0 0 0\n" +
                                    "1\n\nH 0 0 0\n" + good + "1\nenergy=1 Lattice=\"0.3 0 0 0 5 0 0 0 5\"\nFe 0 0 0\n" +
                                    "1\nenergy=2\nH 0 0 inf\n" + "0\nenergy=1\n" + "1\nenergy=1\nQ 0 0 0\n");
   const std::string b = folder.write("in/b.xyz", good + "3\nenergy=1\nH 0 0 0\n"), c = folder.write("in/c.xyz", "\n");
   const std::string message = refused_graphs(folder, {folder / "in"}, {{"labels", {"energy"}}});
   for (const std::string& part :
-       {a + ": structure 2: atoms 1 (H) and 2 (O) are nearer than 0.5 angstrom", a + ": structure 3: energy is nan",
+       {a + ": structure 2: atoms 1 (H) and 2 (O) are nearer than 0.5 angstrom", a + ": structure 3: energy is inf",
         a + ": structure 4: has no energy", a + ": structure 6: atom 1 (Fe) and its own image are nearer",
         a + ": structure 7: the position of atom 1 is not finite", a + ": structure 8: has no atoms",
         a + ": structure 9: line 3: Q is no element", b + ": structure 2 ends after 1 of 3 atoms",
@@ -194,7 +196,7 @@ TEST(GraphsPreparation, RefusesFlagsThatMeanNothing) {
   EXPECT_THAT(refused({{"split", {"0.5", "0.5"}}}), HasSubstr("the part validation with the share 0.5 gets none of 1"));
   EXPECT_THAT(refused({{"seed", {"3"}}}), HasSubstr("give it too"));
   EXPECT_THAT(refused({{"split", {"1", "0"}}, {"split-by", {"colour"}}}), HasSubstr("composition"));
-  EXPECT_THAT(refused({{"units", {"forces=eV"}}}), HasSubstr("there is no property forces"));
+  EXPECT_THAT(refused({{"units", {"forces=eV/angstrom"}}}), HasSubstr("there is no property forces"));
   EXPECT_THAT(refused({{"units", {"energy"}}}), HasSubstr("energy=eV"));
   EXPECT_THAT(refused({{"least-distance", {"-1"}}}), HasSubstr("from 0"));
   EXPECT_THAT(refused_graphs(folder, {folder.write("a.pdb", "")}), HasSubstr("the names end with .xyz"));

@@ -261,8 +261,11 @@ TEST_F(GraphSamples, ADatasetWithoutALabelIsNotCounted) {
       source.batch(std::vector<GraphsSource::Place>{{0, 0}, {1, 0}, {1, 1}}, {0, 1, 2}, graph_tensors);
   EXPECT_THAT(tensor_of<int64_t>(batch, "branches"), ElementsAre(0, 1, 1));
   EXPECT_THAT(tensor_of<float>(batch, "labelled.energy"), ElementsAre(1, 1, 1));
-  EXPECT_THAT(tensor_of<float>(batch, "labelled.forces"), ElementsAre(1, 0, 0));
   const auto first_atom = tensor_of<int64_t>(batch, "first_atom");
+  const auto labelled = tensor_of<float>(batch, "labelled.forces");
+  ASSERT_EQ(std::ssize(labelled), 3 * first_atom.back());
+  for (size_t i = 0; i < labelled.size(); ++i)
+    EXPECT_EQ(labelled[i], std::ssize(labelled) > 0 && static_cast<int64_t>(i) < 3 * first_atom[1] ? 1 : 0);
   EXPECT_THAT(batch.counts, ElementsAre(3, 3 * static_cast<double>(first_atom[1])));
   const auto forces = tensor_of<double>(batch, "targets.forces");
   for (size_t i = 3 * static_cast<size_t>(first_atom[1]); i < forces.size(); ++i) EXPECT_EQ(forces[i], 0);

@@ -67,8 +67,9 @@ Vector3 image_offset(const std::array<int32_t, 3>& shift, const Cell& cell) {
 }
 
 double volume_of(const Cell& cell) {
-  if (!cell.periodic[0] || !cell.periodic[1] || !cell.periodic[2]) return 1;
-  return std::abs(dot(cell.vectors[0], cross(cell.vectors[1], cell.vectors[2])));
+  const auto& [a, b, c] = cell.vectors;
+  const double volume = std::abs(dot(a, cross(b, c)));
+  return volume > least_relative_volume * length(a) * length(b) * length(c) ? volume : 0;
 }
 
 std::string problem_of(const Cell& cell) {

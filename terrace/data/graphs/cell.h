@@ -22,7 +22,8 @@ double dot(const Vector3& a, const Vector3& b);
 Vector3 cross(const Vector3& a, const Vector3& b);
 double length(const Vector3& a);
 
-// Of a structure that is periodic in three directions, else 1: what stress is divided by.
+// Of the three vectors as they are given, whatever is periodic: that by which ASE divides stress. 0 where a vector is
+// zero or all lie in one plane: such a structure, as a molecule without a cell, has no stress.
 double volume_of(const Cell& cell);
 
 // From a position to its image that is `shift` times the periodic vectors away.

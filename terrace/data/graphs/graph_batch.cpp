@@ -17,6 +17,7 @@
 #include "terrace/data/graphs/coarse_graph.h"
 #include "terrace/data/graphs/neighbours.h"
 #include "terrace/data/graphs/order_by_row.h"
+#include "terrace/data/graphs/quantities.h"
 
 namespace terrace::data {
 namespace {
@@ -93,18 +94,35 @@ class GraphBatch {
   int64_t graphs() const { return std::ssize(graphs_); }
   int64_t atoms() const { return first_atom_.back(); }
 
-  bool has_label(const GraphToBatch& graph, const std::string& name) const {
-    for (size_t label = 0; label < request_.labels.size(); ++label) {
-      if (request_.labels[label].name == name) return !graph.labels[label].empty();
+  // The values of all graphs that have the label.
+  double labelled_values(const std::string& name) const {
+    double values = 0;
+    for (size_t number = 0; number < request_.labels.size(); ++number) {
+      if (request_.labels[number].name != name) continue;
+      for (const GraphToBatch& graph : graphs_) {
+        if (factor_of(graph, request_.labels[number]) == 0) continue;
+        for (const double value : graph.labels[number]) values += std::isnan(value) ? 0 : 1;
+      }
     }
-    return false;
+    return values;
+  }
+  int64_t width_of(const std::string& name) const {
+    const auto found = std::ranges::find(request_.labels, name, &GraphLabel::name);
+    return found == request_.labels.end() ? 1 : found->width;
+  }
+  // Of the values in the data to those of the label; 0 where the graph can have no such label.
+  static double factor_of(const GraphToBatch& graph, const GraphLabel& label) {
+    return label.is_stress ? stress_in_label(label.property, graph.cell) : 1;
   }
 
   void count() {
     for (const GraphsRequest::Count& one : request_.counts) {
+      if (!one.label.empty()) {
+        batch_.counts.push_back(one.times / static_cast<double>(width_of(one.label)) * labelled_values(one.label));
+        continue;
+      }
       double things = 0;
       for (const GraphToBatch& graph : graphs_) {
-        if (!one.label.empty() && !has_label(graph, one.label)) continue;
         things += one.level == GraphLevel::structure ? 1 : static_cast<double>(graph.species.size());
       }
       batch_.counts.push_back(one.times * things);
@@ -138,7 +156,8 @@ class GraphBatch {
     std::vector<float> charges;
     std::vector<int64_t> branches;
     for (const GraphToBatch& graph : graphs_) {
-      volumes.push_back(volume_of(graph.cell));
+      const double volume = volume_of(graph.cell);
+      volumes.push_back(volume > 0 ? volume : 1);
       charges.push_back(static_cast<float>(graph.charge));
       branches.push_back(graph.branch);
     }
@@ -228,9 +247,11 @@ class GraphBatch {
       const std::vector<double> of_graph =
           statistics.offsets_of(graph.dataset, label.level, label.width, graph.species);
       const std::span<const double> values = graph.labels[number];
-      labelled.push_back(values.empty() ? 0.0F : 1.0F);
+      const double factor = factor_of(graph, label);
       for (size_t i = 0; i < of_graph.size(); ++i) {
-        targets.push_back(values.empty() ? 0 : (values[i] - of_graph[i]) / statistics.scale);
+        const bool is_there = !values.empty() && factor != 0 && !std::isnan(values[i]);
+        labelled.push_back(is_there ? 1.0F : 0.0F);
+        targets.push_back(is_there ? (factor * values[i] - of_graph[i]) / statistics.scale : 0);
       }
       offsets.insert(offsets.end(), of_graph.begin(), of_graph.end());
     }
@@ -238,7 +259,7 @@ class GraphBatch {
     add("targets." + label.name, targets, {rows, label.width});
     add("offsets." + label.name, offsets, {rows, label.width});
     add("scales." + label.name, std::vector<double>{statistics.scale}, {1});
-    add("labelled." + label.name, labelled, {graphs()});
+    add("labelled." + label.name, labelled, {rows, label.width});
   }
 
   const GraphsRequest& request_;
@@ -253,8 +274,10 @@ class GraphBatch {
 const PropertyValues& property_of_structure(const Properties& properties, const std::string& name, GraphLevel level,
                                             size_t place) {
   const auto found = properties.find(name);
-  if (found != properties.end()) return found->second;
-  throw UserError::of("structure {} has no {} of {}, which the model reads", place + 1, name,
+  const bool has_values = found != properties.end() &&
+                          std::ranges::none_of(found->second.values, [](double value) { return std::isnan(value); });
+  if (has_values) return found->second;
+  throw UserError::of("structure {} has no {} of {}, or not all of it, which the model reads", place + 1, name,
                       plural(2, std::string(word_of(level))));
 }
 

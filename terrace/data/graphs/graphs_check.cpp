@@ -14,6 +14,7 @@
 #include "terrace/base/spelling.h"
 #include "terrace/base/texts_read.h"
 #include "terrace/data/graphs/graphs_source.h"
+#include "terrace/data/graphs/quantities.h"
 #include "terrace/data/kept_statistics.h"
 
 namespace terrace::data {
@@ -100,7 +101,17 @@ class GraphsCheck {
   }
 
   void check_property(const DescribedDataset& dataset, const std::string& name, GraphLevel level) {
-    if (dataset.description.find(name, level) >= 0) return;
+    if (const int64_t number = dataset.description.find(name, level); number >= 0) {
+      const GraphProperty& property = dataset.description.properties[static_cast<size_t>(number)];
+      if (property.is_complete()) return;
+      add(
+          fmt::format("{} has {} of {}, which the model reads, not in all structures: {} have none and {} are NaN; "
+                      "prepare those that have it apart (--labels {})",
+                      dataset.prefix, name, plural(2, std::string(word_of(level))),
+                      counted(static_cast<uint64_t>(property.structures_without), "structure"),
+                      counted(static_cast<uint64_t>(property.missing_values), "value"), name));
+      return;
+    }
     add(fmt::format("{} has no property {} of {}; {}", dataset.prefix, name, plural(2, std::string(word_of(level))),
                     names_there(name, names_at(dataset.description, level))));
   }
@@ -148,12 +159,52 @@ class GraphsCheck {
     const size_t before = problems_.size();
     size_t missing = 0;
     for (const GraphLabel& label : request_.labels) {
-      if (has_label(label)) continue;
+      if (has_label(label) || is_learned_by_derivative(label)) continue;
       ++missing;
       add_missing(label);
     }
     if (!trains() && missing < request_.labels.size()) problems_.resize(before);
     for (const GraphLabel& label : request_.labels) check_width(label);
+    for (const GraphLabel& label : request_.labels) check_units(label);
+  }
+
+  // Of forces without energies the model learns an energy up to a constant.
+  bool is_learned_by_derivative(const GraphLabel& label) const {
+    return std::ranges::any_of(request_.labels, [&](const GraphLabel& other) {
+      return other.derivative_of == label.name && has_label(other);
+    });
+  }
+
+  std::string units_of(const DescribedDataset& dataset, const GraphLabel& label) const {
+    const int64_t number = dataset.description.find(label.property, label.level);
+    return number < 0 ? "" : dataset.description.properties[static_cast<size_t>(number)].units;
+  }
+
+  // One label has one unit in all datasets, and a derivative that of what it is the derivative of, over angstrom.
+  void check_units(const GraphLabel& label) {
+    std::string units, first;
+    for (const DescribedDataset& dataset : datasets_) {
+      const std::string own = units_of(dataset, label);
+      if (own.empty() || own == units) continue;
+      if (units.empty()) {
+        units = own;
+        first = dataset.prefix;
+        continue;
+      }
+      add(fmt::format("{} is in {} in {} and in {} in {}; prepare both in one unit", label.property, units, first, own,
+                      dataset.prefix));
+    }
+    const auto whole = std::ranges::find(request_.labels, label.derivative_of, &GraphLabel::name);
+    if (label.derivative_of.empty() || whole == request_.labels.end()) return;
+    for (const DescribedDataset& dataset : datasets_) {
+      const std::string problem =
+          problem_of_derivative(units_of(dataset, *whole), units_of(dataset, label),
+                                !label.is_stress                                  ? Quantity::forces
+                                : quantity_of(label.property) == Quantity::virial ? Quantity::virial
+                                                                                  : Quantity::stress);
+      if (!problem.empty())
+        add(fmt::format("{}: {} and {}: {}", dataset.prefix, whole->property, label.property, problem));
+    }
   }
 
   bool has_label(const GraphLabel& label) const {
@@ -189,6 +240,7 @@ class GraphsCheck {
     keep_error([&] {
       const GraphsStatistics statistics = read_graphs_statistics(config_.statistics);
       for (std::string& problem : statistics.problems_with(request_, config_.statistics)) add(std::move(problem));
+      check_units_of_statistics(statistics);
       for (const DescribedDataset& dataset : datasets_) {
         const std::string named = trains() || config_.train.empty()
                                       ? dataset.prefix
@@ -200,6 +252,20 @@ class GraphsCheck {
                         config_.statistics, fmt::join(statistics.datasets, ", "), named));
       }
     });
+  }
+
+  // What was learned in one unit is not gone on with in another.
+  void check_units_of_statistics(const GraphsStatistics& statistics) {
+    for (const GraphLabel& label : request_.labels) {
+      const auto found = statistics.labels.find(label.name);
+      if (found == statistics.labels.end() || found->second.units.empty()) continue;
+      for (const DescribedDataset& dataset : datasets_) {
+        const std::string own = units_of(dataset, label);
+        if (own.empty() || own == found->second.units) continue;
+        add(fmt::format("{} has {} in {}, and {} in {}; prepare the data in that unit", config_.statistics,
+                        label.property, found->second.units, dataset.prefix, own));
+      }
+    }
   }
 
   uint64_t structures_in(const DescribedDataset& dataset, const std::string& part) const {

@@ -14,7 +14,8 @@ namespace terrace::data {
 namespace {
 
 constexpr const char* graphs_format = "terrace graphs";
-constexpr int graphs_version = 1;
+// Version 2 has properties that not all structures have, which older programs would take for numbers.
+constexpr int graphs_version = 1, newest_graphs_version = 2;
 
 struct NumberTypeFacts {
   NumberType type;
@@ -52,6 +53,9 @@ Json json_of_property(const GraphProperty& property) {
                {"units", property.units},
                {"array", json_of_array(property.array)}};
   if (!property.means.empty()) json.update({{"mean", property.means}, {"deviation", property.deviations}});
+  if (!property.is_complete()) {
+    json.update({{"structures_without", property.structures_without}, {"missing_values", property.missing_values}});
+  }
   return json;
 }
 
@@ -63,6 +67,8 @@ GraphProperty property_of(const Json& json) {
                          .width = json.at("width"),
                          .units = json.at("units"),
                          .array = graph_array_of(json.at("array"))};
+  property.structures_without = json.value("structures_without", int64_t{0});
+  property.missing_values = json.value("missing_values", int64_t{0});
   if (json.contains("mean")) {
     property.means = json.at("mean").get<std::vector<double>>();
     property.deviations = json.at("deviation").get<std::vector<double>>();
@@ -113,7 +119,8 @@ std::string GraphsDescription::text() const {
   for (const GraphProperty& property : properties) of_properties.push_back(json_of_property(property));
   for (const auto& [name, array] : arrays) of_arrays[name] = json_of_array(array);
   const Json json = {{"format", graphs_format},
-                     {"version", graphs_version},
+                     {"version", std::ranges::all_of(properties, &GraphProperty::is_complete) ? graphs_version
+                                                                                              : newest_graphs_version},
                      {"structures", structures},
                      {"atoms", atoms},
                      {"edges", edges},
@@ -151,9 +158,12 @@ GraphsDescription read_graphs_description(const std::filesystem::path& path) {
         path.string());
   }
   const Json json = parse_json_or_discard(read_text(path));
-  if (!json.contains("version") || json.at("version") != graphs_version) {
-    throw UserError::of("{} is not of version {} of its format, which this program reads; prepare the dataset again",
-                        path.string(), graphs_version);
+  const bool is_known =
+      json.contains("version") && (json.at("version") == graphs_version || json.at("version") == newest_graphs_version);
+  if (!is_known) {
+    throw UserError::of(
+        "{} is not of version {} or {} of its format, which this program reads; prepare the dataset again",
+        path.string(), graphs_version, newest_graphs_version);
   }
   try {
     return graphs_description_of(json);

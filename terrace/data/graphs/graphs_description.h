@@ -33,9 +33,13 @@ struct GraphProperty {
   std::string name = {};  // as in the files; a name is unique at its level
   GraphLevel level = GraphLevel::structure;
   int64_t width = 1;
-  std::string units = {};  // as --units gives them; "" where they are not known
-  // Of each of its columns over the training part, in which each structure, atom or edge counts once; empty where that
-  // part is empty.
+  // As --units gives them, or those that values were converted to (quantities.h); "" where they are not known.
+  std::string units = {};
+  // Structures that do not have the property, and values that are NaN in those that do. Both are NaN in the array.
+  int64_t structures_without = 0, missing_values = 0;
+  bool is_complete() const { return structures_without == 0 && missing_values == 0; }
+  // Of each of its columns over the training part, in which each structure, atom or edge that has it counts once; empty
+  // where none has.
   std::vector<double> means = {}, deviations = {};
   GraphArray array = {};  // float64 [structures, atoms or edges, width]
 };

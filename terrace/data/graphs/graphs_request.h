@@ -28,6 +28,10 @@ struct GraphLabel {
   std::string scaled_as = {};
   // Of a structure: scale and offset are those of the property divided by the number of atoms.
   bool per_atom = false;
+  std::string derivative_of = {};  // the label of whose derivative it is; "": of none
+  // The derivative is a stress: by strain, and divided by the volume of the cell (volume_of()). A property that is a
+  // virial by its name (quantities.h) is divided by minus the volume. Structures without a volume have no such label.
+  bool is_stress = false;
 };
 
 // The predicted time of a graph in any unit, by which ranks share the graphs of a step.
@@ -71,7 +75,7 @@ struct GraphsRequest {
 //   "vectors" [E, 3] fp64          position[sender] - position[receiver] + shift cell, computed in double precision
 //   "pairs" [E] int64              only where edges are mutual: the pair of each edge and the one back,
 //   "first_edges" [E / 2] int64    and the first edge of each pair, ascending
-//   "volumes" [B] fp64             of the cells of structures that are periodic in three directions, else 1
+//   "volumes" [B] fp64             of the cells as they are given, whatever is periodic; 1 of those without a volume
 //   "atom_features" [N, W] fp32, "edge_features" [E, W] fp32, "charges" [B] fp32
 //   "branches" [B] int64           the number of the graph's dataset in data.train
 //   "degree_means" [2] fp64        over the atoms of the training part: of log(degree + 1), and of the degree
@@ -84,9 +88,11 @@ struct GraphsRequest {
 //   "coarse.L.first_member" [N + 1] int64  the first place in members of each cluster
 // and for each label, by its name:
 //   "targets.NAME" [B or N, width] fp64    (property - offset) / scale, of the whole property also where per_atom;
-//                                          0 where a dataset has no such label
+//                                          0 where it is missing
 //   "offsets.NAME" [B or N, width] fp64, "scales.NAME" [1] fp64: property = target * scale + offset
-//   "labelled.NAME" [B] fp32               1 for graphs of a dataset with the label, else 0
+//   "labelled.NAME" [B or N, width] fp32   1 where there is a label, 0 where it is missing: of graphs that have none,
+//   of
+//                                          values that are NaN, and of a stress without a volume
 // Scales and offsets are those of the training part, or the attached ones of a checkpoint. A scale is the root of the
 // mean square of (property - offset), where per_atom of that over the number of atoms; 1 where that is 0.
 

@@ -337,7 +337,10 @@ Json GraphsSource::identity() const {
                         {"structures", all.structures},
                         {"arrays", std::move(arrays)}});
   }
-  const std::string statistics = statistics_.text();
+  // Units change nothing that is computed, and older checkpoints do not know them.
+  GraphsStatistics without_units = statistics_;
+  for (auto& [name, label] : without_units.labels) label.units.clear();
+  const std::string statistics = without_units.text();
   Json identity = {{"datasets", std::move(datasets)}, {"statistics", checksum(std::as_bytes(std::span(statistics)))}};
   if (order_ && !config_.weights.empty()) record_order(order_version_, identity);
   return identity;

@@ -11,6 +11,7 @@
 
 #include "terrace/base/progress.h"
 #include "terrace/config/section_keys.h"
+#include "terrace/data/graphs/quantities.h"
 
 namespace terrace::data {
 namespace {
@@ -26,13 +27,16 @@ double atom_weight(const GraphLabel& label, int64_t atoms) {
   return label.per_atom ? 1 / static_cast<double>(atoms) : 1;
 }
 
-// Calls `use` with each training structure's species, values and weight.
+// Calls `use` with each training structure's species, values and weight; of values that are missing NaN.
 template <typename Use>
 void for_training_structures(const GraphsDataset& dataset, int64_t property, const GraphLabel& label, const Use& use) {
   for (const int64_t structure : dataset.part("train")) {
     const GraphView view = dataset.structure(structure);
     if (label.per_atom && view.atoms() == 0) continue;
-    use(view.species, dataset.values(property, structure), atom_weight(label, view.atoms()));
+    double weight = atom_weight(label, view.atoms());
+    if (label.is_stress) weight *= stress_in_label(label.property, view.cell);
+    if (weight == 0) continue;
+    use(view.species, dataset.values(property, structure), weight);
   }
 }
 
@@ -40,18 +44,20 @@ OffsetOfDataset offset_of_structures(const GraphsDataset& dataset, int64_t prope
   OffsetOfDataset offset;
   if (label.offset == LabelOffset::mean) {
     offset.mean.resize(static_cast<size_t>(label.width));
-    double count = 0;
+    std::vector<double> counts(offset.mean.size());
     for_training_structures(dataset, property, label, [&](auto /*species*/, auto values, double weight) {
-      ++count;
       for (size_t column = 0; column < offset.mean.size(); ++column) {
-        offset.mean[column] += (weight * values[column] - offset.mean[column]) / count;
+        if (std::isnan(values[column])) continue;
+        offset.mean[column] += (weight * values[column] - offset.mean[column]) / ++counts[column];
       }
     });
   }
   if (label.offset == LabelOffset::elements) {
     ElementFit fit(label.width);
-    for_training_structures(dataset, property, label,
-                            [&](auto species, auto values, double weight) { fit.add(species, values, weight); });
+    for_training_structures(dataset, property, label, [&](auto species, auto values, double weight) {
+      if (std::ranges::none_of(values, [](double value) { return std::isnan(value); }))
+        fit.add(species, values, weight);
+    });
     offset.of_elements = fit.solve();
   }
   return offset;
@@ -62,6 +68,7 @@ void add_squares_of_structures(const GraphsDataset& dataset, int64_t property, c
   for_training_structures(dataset, property, label, [&](auto species, auto values, double weight) {
     const std::vector<double> offsets = statistics.offsets_of(number, label.level, label.width, species);
     for (size_t column = 0; column < offsets.size(); ++column) {
+      if (std::isnan(values[column])) continue;
       const double off = weight * (values[column] - offsets[column]);
       squares.sum += off * off;
       ++squares.numbers;
@@ -69,19 +76,34 @@ void add_squares_of_structures(const GraphsDataset& dataset, int64_t property, c
   });
 }
 
+// Of each column of a property of atoms: the rows of the training part that have it.
+std::vector<double> rows_of_training(const GraphsDataset& dataset, int64_t property) {
+  const GraphProperty& described = dataset.description().properties[static_cast<size_t>(property)];
+  std::vector<double> rows(static_cast<size_t>(described.width));
+  for (const int64_t structure : dataset.part("train")) {
+    if (described.is_complete()) {
+      for (double& count : rows) count += static_cast<double>(dataset.atoms_of(structure));
+      continue;
+    }
+    const std::span<const double> values = dataset.values(property, structure);
+    for (size_t i = 0; i < values.size(); ++i) rows[i % rows.size()] += std::isnan(values[i]) ? 0 : 1;
+  }
+  return rows;
+}
+
 // Of the property's means and deviations in the description.
 OffsetOfDataset add_squares_of_atoms(const GraphsDataset& dataset, int64_t property, const GraphLabel& label,
                                      Squares& squares) {
   const GraphProperty& described = dataset.description().properties[static_cast<size_t>(property)];
-  int64_t atoms = 0;
-  for (const int64_t structure : dataset.part("train")) atoms += dataset.atoms_of(structure);
+  const std::vector<double> rows = rows_of_training(dataset, property);
   OffsetOfDataset offset;
-  if (label.offset == LabelOffset::mean) offset.mean = described.means;
+  if (label.offset == LabelOffset::mean) {
+    offset.mean = described.means.empty() ? std::vector<double>(rows.size()) : described.means;
+  }
   for (size_t column = 0; column < described.means.size(); ++column) {
     const double mean = label.offset == LabelOffset::mean ? 0 : described.means[column];
-    squares.sum +=
-        static_cast<double>(atoms) * (mean * mean + described.deviations[column] * described.deviations[column]);
-    squares.numbers += static_cast<double>(atoms);
+    squares.sum += rows[column] * (mean * mean + described.deviations[column] * described.deviations[column]);
+    squares.numbers += rows[column];
   }
   return offset;
 }
@@ -97,6 +119,8 @@ LabelStatistics statistics_of_label(const std::vector<const GraphsDataset*>& dat
     const GraphsDataset& dataset = *datasets[number];
     const int64_t property = dataset.description().find(label.property, label.level);
     if (property < 0) continue;
+    const std::string& units = dataset.description().properties[static_cast<size_t>(property)].units;
+    if (!units.empty()) statistics.units = units;
     if (label.level == GraphLevel::atom) {
       statistics.offsets[number] = add_squares_of_atoms(dataset, property, label, squares);
     } else {

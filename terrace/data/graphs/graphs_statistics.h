@@ -31,6 +31,7 @@ struct LabelStatistics {
   bool per_atom = false;
   std::string scaled_as = {};
   double scale = 1;                                          // of all datasets
+  std::string units = {};                                    // of the data; "" where they do not say
   std::vector<std::optional<OffsetOfDataset>> offsets = {};  // for each dataset; no value where it has no such label
   bool operator==(const LabelStatistics&) const = default;
 

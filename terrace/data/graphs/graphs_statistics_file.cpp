@@ -54,7 +54,8 @@ LabelStatistics label_of(const Json& json, size_t datasets) {
                         .offset = static_cast<LabelOffset>(word - offset_words.begin()),
                         .per_atom = json.at("per_atom"),
                         .scaled_as = json.at("scaled_as"),
-                        .scale = json.at("scale")};
+                        .scale = json.at("scale"),
+                        .units = json.value("units", std::string())};
   for (const Json& offset : json.at("offsets")) label.offsets.push_back(offset_of(offset));
   if (label.offsets.size() != datasets || !(label.scale > 0) || !std::isfinite(label.scale)) {
     throw UserError::of("has {} offsets for {} datasets, or the scale {:g}", label.offsets.size(), datasets,
@@ -89,6 +90,7 @@ std::string GraphsStatistics::text() const {
     of_labels[name] = {{"property", label.property}, {"offset", offset_words[static_cast<size_t>(label.offset)]},
                        {"per_atom", label.per_atom}, {"scaled_as", label.scaled_as},
                        {"scale", label.scale},       {"offsets", offsets}};
+    if (!label.units.empty()) of_labels[name]["units"] = label.units;
   }
   const Json json = {{"format", statistics_format},  {"version", statistics_version}, {"datasets", datasets},
                      {"degree_means", degree_means}, {"elements", symbols},           {"labels", of_labels}};
@@ -117,6 +119,7 @@ Json json_of_request(const GraphsRequest& request) {
                       {"offset", offset_words[static_cast<size_t>(label.offset)]},
                       {"scaled_as", label.scaled_as},
                       {"per_atom", label.per_atom}});
+    if (label.is_stress) labels.back()["is_stress"] = true;
   }
   return {{"labels", labels},
           {"given_edges", request.given_edges},

@@ -26,6 +26,12 @@ std::string property_line(const GraphProperty& property) {
     line += fmt::format(": mean {:.4g}, deviation {:.4g}", fmt::join(property.means, " "),
                         fmt::join(property.deviations, " "));
   }
+  if (property.structures_without > 0) {
+    line += fmt::format("; {} without it", counted(static_cast<uint64_t>(property.structures_without), "structure"));
+  }
+  if (property.missing_values > 0) {
+    line += fmt::format("; {} missing (NaN)", counted(static_cast<uint64_t>(property.missing_values), "value"));
+  }
   return line + "\n";
 }
 
@@ -57,7 +63,9 @@ PrepareResult summary_of_graphs(const GraphsDescription& description, const std:
     Json json = {{"name", property.name},
                  {"level", word_of(property.level)},
                  {"width", property.width},
-                 {"units", property.units}};
+                 {"units", property.units},
+                 {"structures_without", property.structures_without},
+                 {"missing_values", property.missing_values}};
     if (!property.means.empty()) json.update({{"mean", property.means}, {"deviation", property.deviations}});
     properties.push_back(std::move(json));
   }

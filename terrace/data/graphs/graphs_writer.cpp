@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <span>
 
@@ -94,13 +95,20 @@ std::string GraphsWriter::add(const Structure& structure, int32_t source, int64_
   arrays_.at("number").append_one(number);
   arrays_.at("receivers").append(std::span<const int32_t>(structure.edges.receivers));
   arrays_.at("senders").append(std::span<const int32_t>(structure.edges.senders));
-  add_properties(structure.of_structure, GraphLevel::structure);
-  add_properties(structure.of_atoms, GraphLevel::atom);
-  add_properties(structure.of_edges, GraphLevel::edge);
+  const auto rows_before = [](const std::vector<int64_t>& first) { return first[first.size() - 2]; };
+  const auto edges = std::ssize(structure.edges.receivers);
+  add_properties(structure.of_structure, GraphLevel::structure, structures() - 1, 1);
+  add_properties(structure.of_atoms, GraphLevel::atom, rows_before(first_atom_), structure.atoms());
+  add_properties(structure.of_edges, GraphLevel::edge, rows_before(first_edge_), edges);
   return "";
 }
 
-void GraphsWriter::add_properties(const Properties& properties, GraphLevel level) {
+// What a structure does not have is NaN in its rows.
+void GraphsWriter::add_properties(const Properties& properties, GraphLevel level, int64_t rows_before, int64_t rows) {
+  const auto append_missing = [](Column& column, int64_t count) {
+    column.file.append(std::span<const double>(
+        std::vector<double>(size_of(count * column.width), std::numeric_limits<double>::quiet_NaN())));
+  };
   for (const auto& [name, property] : properties) {
     auto found = columns_.find({level, name});
     if (found == columns_.end()) {
@@ -108,24 +116,37 @@ void GraphsWriter::add_properties(const Properties& properties, GraphLevel level
                   .emplace(Key{level, name},
                            Column{.file = ArrayFile(folder_, NumberType::float64), .width = property.width})
                   .first;
+      append_missing(found->second, rows_before);
     }
     Column& column = found->second;
     column.is_uniform = column.is_uniform && column.width == property.width;
     ++column.structures;
-    if (is_complete(column)) column.file.append(std::span<const double>(property.values));
+    if (!column.is_uniform) continue;
+    column.missing_values += std::ranges::count_if(property.values, [](double value) { return std::isnan(value); });
+    column.file.append(std::span<const double>(property.values));
+  }
+  for (auto& [key, column] : columns_) {
+    if (key.first == level && column.is_uniform && !properties.contains(key.second)) append_missing(column, rows);
   }
 }
 
-std::vector<std::string> GraphsWriter::left_out() const {
+std::vector<std::string> GraphsWriter::remarks() const {
   std::vector<std::string> sentences;
   for (const auto& [key, column] : columns_) {
-    if (is_complete(column)) continue;
-    sentences.push_back(column.is_uniform
-                            ? fmt::format("{} of {} is left out: {} of {} have it", key.second,
-                                          plural(2, std::string(word_of(key.first))), column.structures,
-                                          counted(size_of(structures()), "structure"))
-                            : fmt::format("{} of {} is left out: its number of columns differs between structures",
-                                          key.second, plural(2, std::string(word_of(key.first)))));
+    const std::string what = fmt::format("{} of {}", key.second, plural(2, std::string(word_of(key.first))));
+    if (!column.is_uniform) {
+      sentences.push_back(what + " is left out: its number of columns differs between structures");
+      continue;
+    }
+    if (column.structures < structures()) {
+      sentences.push_back(fmt::format("{}: {} of {} have it; the others are not trained on it", what, column.structures,
+                                      counted(size_of(structures()), "structure")));
+    }
+    if (column.missing_values == 0) continue;
+    sentences.push_back(fmt::format("{}: {} {} NaN and {} for missing", what,
+                                    counted(size_of(column.missing_values), "value"),
+                                    plural(size_of(column.missing_values), "is", "are"),
+                                    plural(size_of(column.missing_values), "counts", "count")));
   }
   return sentences;
 }
@@ -133,7 +154,7 @@ std::vector<std::string> GraphsWriter::left_out() const {
 std::vector<std::string> GraphsWriter::property_names() const {
   std::vector<std::string> names;
   for (const auto& [key, column] : columns_) {
-    if (is_complete(column)) names.push_back(key.second);
+    if (column.is_uniform) names.push_back(key.second);
   }
   return names;
 }
@@ -145,12 +166,13 @@ uint64_t GraphsWriter::bytes() const {
   return sum;
 }
 
-// Welford's method, a row at a time.
+// Welford's method, a row at a time, over the values that are there.
 void GraphsWriter::compute_moments(Column& column, GraphProperty& property) const {
   const auto width = static_cast<size_t>(column.width);
   std::vector<double> mean(width), squares(width);
+  std::vector<int64_t> counts(width);
   size_t structure = 0;
-  int64_t row = 0, counted_rows = 0;
+  int64_t row = 0;
   size_t of_row = 0;
   const auto end_of = [&](size_t k) {
     if (property.level == GraphLevel::structure) return static_cast<int64_t>(k) + 1;
@@ -161,10 +183,9 @@ void GraphsWriter::compute_moments(Column& column, GraphProperty& property) cons
     std::memcpy(values.data(), block.data(), block.size());
     for (const double value : values) {
       while (end_of(structure) <= row) ++structure;
-      if (parts_[structure] == 0) {
-        if (of_row == 0) ++counted_rows;
+      if (parts_[structure] == 0 && !std::isnan(value)) {
         const double off = value - mean[of_row];
-        mean[of_row] += off / static_cast<double>(counted_rows);
+        mean[of_row] += off / static_cast<double>(++counts[of_row]);
         squares[of_row] += off * (value - mean[of_row]);
       }
       if (++of_row == width) {
@@ -173,9 +194,11 @@ void GraphsWriter::compute_moments(Column& column, GraphProperty& property) cons
       }
     }
   });
-  if (counted_rows == 0) return;
+  if (std::ranges::any_of(counts, [](int64_t count) { return count == 0; })) return;
   property.means = mean;
-  for (const double sum : squares) property.deviations.push_back(std::sqrt(sum / static_cast<double>(counted_rows)));
+  for (size_t column_of = 0; column_of < width; ++column_of) {
+    property.deviations.push_back(std::sqrt(squares[column_of] / static_cast<double>(counts[column_of])));
+  }
 }
 
 void GraphsWriter::count_elements(GraphStatistics& statistics) {
@@ -245,8 +268,12 @@ GraphsDescription GraphsWriter::finish(AtomicFile& file, std::vector<std::string
   }
   for (const auto& [name, shape] : sizes) description.arrays[name] = arrays_.at(name).copy_to(file, shape, look);
   for (auto& [key, column] : columns_) {
-    if (!is_complete(column)) continue;
-    GraphProperty property{.name = key.second, .level = key.first, .width = column.width};
+    if (!column.is_uniform) continue;
+    GraphProperty property{.name = key.second,
+                           .level = key.first,
+                           .width = column.width,
+                           .structures_without = structures() - column.structures,
+                           .missing_values = column.missing_values};
     if (const auto unit = units.find(property.name); unit != units.end()) property.units = unit->second;
     compute_moments(column, property);
     const uint64_t rows = property.level == GraphLevel::structure ? count

@@ -36,8 +36,9 @@ class GraphsWriter {
   std::string add(const Structure& structure, int32_t source, int64_t number);
   int64_t structures() const { return static_cast<int64_t>(groups_.size()); }
 
-  // Properties that only some structures have, or that differ in width, which the dataset cannot have: a sentence each.
-  std::vector<std::string> left_out() const;
+  // A sentence for each property that differs in width, which the dataset cannot have, and for each of which structures
+  // or values are missing.
+  std::vector<std::string> remarks() const;
 
   // Draws the parts, computes the statistics and writes all arrays. Throws UserError where a part would be empty.
   // `look` is called with the bytes written, and may throw to stop.
@@ -51,12 +52,13 @@ class GraphsWriter {
   struct Column {
     ArrayFile file;
     int64_t width = 1;
-    int64_t structures = 0;  // that have the property
-    bool is_uniform = true;
+    int64_t structures = 0;      // that have the property
+    int64_t missing_values = 0;  // NaN, in these
+    bool is_uniform = true;      // in width, or it is left out
   };
-  void add_properties(const Properties& properties, GraphLevel level);
+  // Of a structure with so many rows at this level, before which there were others.
+  void add_properties(const Properties& properties, GraphLevel level, int64_t rows_before, int64_t rows);
   uint64_t group_of(const Structure& structure, int32_t source) const;
-  bool is_complete(const Column& column) const { return column.is_uniform && column.structures == structures(); }
   void compute_moments(Column& column, GraphProperty& property) const;
   void count_elements(GraphStatistics& statistics);
   void divide(GraphsDescription& description, AtomicFile& file, const std::function<void(uint64_t)>& look);

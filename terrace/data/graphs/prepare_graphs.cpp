@@ -24,12 +24,14 @@
 #include "terrace/base/progress.h"
 #include "terrace/base/temporary_name.h"
 #include "terrace/data/file_parts.h"
+#include "terrace/data/graphs/declared_units.h"
 #include "terrace/data/graphs/formats/text_numbers.h"
 #include "terrace/data/graphs/graph_files.h"
 #include "terrace/data/graphs/graphs_dataset.h"
 #include "terrace/data/graphs/graphs_description.h"
 #include "terrace/data/graphs/graphs_summary.h"
 #include "terrace/data/graphs/graphs_writer.h"
+#include "terrace/data/graphs/quantities.h"
 #include "terrace/data/graphs/structure_problems.h"
 #include "terrace/data/graphs/structure_records.h"
 #include "terrace/data/ordered_map.h"
@@ -46,6 +48,8 @@ struct GraphsFlags {
   StructureRules rules = {};
   GraphSplit split = {};
   std::map<std::string, std::string> units = {};
+  // Those of energies, forces, stresses, virials and lengths, which are converted.
+  std::map<std::string, std::string> converted = {};
 };
 
 std::array<double, 3> shares_of(const std::vector<std::string>& words) {
@@ -90,6 +94,19 @@ std::map<std::string, std::string> units_of_properties(const std::vector<std::st
   return units;
 }
 
+// Throws UserError for an unknown unit of what is converted.
+void take_unit(const std::string& name, const std::string& unit, GraphsFlags& flags) {
+  const bool is_length = property_of_unit_key(name + "-unit") == "length";
+  const Quantity quantity = is_length ? Quantity::length : quantity_of(name);
+  if (quantity == Quantity::other) {
+    flags.units[name] = unit;
+    return;
+  }
+  checked_standard_units_in("--units: " + name, quantity, unit);
+  flags.converted[is_length ? "length" : name] = unit;
+  if (!is_length) flags.units[name] = standard_unit(quantity);
+}
+
 GraphsFlags graph_flags_of(const PrepareRequest& request) {
   const auto values = [&](const char* flag) {
     const auto found = request.flags.find(flag);
@@ -97,7 +114,7 @@ GraphsFlags graph_flags_of(const PrepareRequest& request) {
   };
   GraphsFlags flags;
   flags.rules.labels = values("labels");
-  flags.units = units_of_properties(values("units"));
+  for (const auto& [name, unit] : units_of_properties(values("units"))) take_unit(name, unit, flags);
   if (const auto words = values("least-distance"); !words.empty()) {
     const std::optional<double> distance = number_of(words[0]);
     if (!distance || !(*distance >= 0) || !(*distance <= 10)) {
@@ -176,8 +193,9 @@ class GraphsRun {
     file_.emplace(graphs_path(prefix_));  // before the parts, so that no other preparation of this prefix touches them
     std::vector<PartInput> inputs;
     for (const fs::path& file : files_) inputs.push_back(part_input(file));
-    const std::string identity =
+    std::string identity =
         fmt::format("structures 1 {} {}", flags_.rules.least_distance, fmt::join(flags_.rules.labels, ","));
+    for (const auto& [name, unit] : flags_.converted) identity += fmt::format(" {}={}", name, unit);
     parts_.begin({.identity = identity, .inputs = std::move(inputs)}, request_.flags.contains("resume"));
   }
 
@@ -198,6 +216,7 @@ class GraphsRun {
     Progress progress("reading structures", kept + left, kept);
     GraphPieces pieces(own);
     std::vector<std::string> problems;
+    Notes notes;
     size_t file = 0;         // that is being read
     int64_t structures = 0;  // of the file, with those that cannot be taken
     const auto finish_before = [&](size_t next) {
@@ -221,6 +240,7 @@ class GraphsRun {
           check_graphs_stop();
           finish_before(parsed.file);
           problems.insert(problems.end(), parsed.problems.begin(), parsed.problems.end());
+          add_notes(parsed.notes, notes);
           structures += std::ssize(parsed.structures) + std::ssize(parsed.problems);
           for (const NumberedStructure& one : parsed.structures) {
             record.clear();
@@ -239,19 +259,61 @@ class GraphsRun {
     if (parts_.is_stopped()) return;
     if (problems.size() < most_problems) finish_before(own.size());
     throw_problems(problems, "structures and files that cannot be taken");
+    for (const std::string& note : texts_of(notes)) log_warning("{}", note);
     parts_.record();
   }
 
   ParsedPiece parse_and_check(const GraphPiece& piece, const std::vector<fs::path>& files) const {
     ParsedPiece parsed = parse_piece(piece, files);
+    convert_units(parsed, files[piece.file]);
     std::erase_if(parsed.structures, [&](const NumberedStructure& one) {
+      const std::string name = structure_name(files[piece.file], one.number);
       const std::vector<std::string> problems = problems_of(one.structure, flags_.rules);
+      if (has_stress_without_volume(one.structure)) {
+        add_notes({{"has a stress or virial and a cell without a volume, so that it is not trained on", {name, 1}}},
+                  parsed.notes);
+      }
       for (const std::string& problem : problems) {
-        parsed.problems.push_back(fmt::format("{}: {}", structure_name(files[piece.file], one.number), problem));
+        parsed.problems.push_back(fmt::format("{}: {}", name, problem));
       }
       return !problems.empty();
     });
     return parsed;
+  }
+
+  // By --units, which what a file declares itself may not contradict.
+  void convert_units(ParsedPiece& parsed, const fs::path& file) const {
+    if (flags_.converted.empty()) return;
+    std::erase_if(parsed.structures, [&](NumberedStructure& one) {
+      try {
+        std::map<std::string, std::string> own = flags_.converted;
+        for (const auto& [name, unit] : one.structure.units) {
+          const auto flag = own.find(name);
+          if (flag == own.end()) continue;
+          if (standard_units_in(quantity_of(name), flag->second) != standard_units_in(quantity_of(name), unit)) {
+            throw UserError::of("the file says that {} is in {}, and --units that it is in {}", name, unit,
+                                flag->second);
+          }
+          own.erase(flag);
+        }
+        std::erase_if(own, [&](const auto& unit) {
+          return unit.first != "length" && !one.structure.of_structure.contains(unit.first) &&
+                 !one.structure.of_atoms.contains(unit.first);
+        });
+        convert_declared_units(own, one.structure);
+        return false;
+      } catch (const UserError& error) {
+        parsed.problems.push_back(fmt::format("{}: {}", structure_name(file, one.number), error.what()));
+        return true;
+      }
+    });
+  }
+
+  static bool has_stress_without_volume(const Structure& structure) {
+    return volume_of(structure.cell) == 0 && std::ranges::any_of(structure.of_structure, [](const auto& property) {
+             const Quantity quantity = quantity_of(property.first);
+             return quantity == Quantity::stress || quantity == Quantity::virial;
+           });
   }
 
   // On the first rank, of the parts of all.
@@ -290,14 +352,14 @@ class GraphsRun {
     const std::vector<std::string> names = writer.property_names();
     for (const auto& [name, units] : flags_.units) {
       if (std::ranges::find(names, name) != names.end()) continue;
-      throw UserError::of("--units {}={}: there is no property {} in all structures; there are: {}", name, units, name,
+      throw UserError::of("--units {}={}: there is no property {}; there are: {}", name, units, name,
                           names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", ")));
     }
     for (const std::string& label : flags_.rules.labels) {
       if (std::ranges::find(names, label) != names.end()) continue;
       throw UserError::of("--labels {}: its level or its number of columns differs between structures", label);
     }
-    for (const std::string& sentence : writer.left_out()) log_warning("{}", sentence);
+    for (const std::string& sentence : writer.remarks()) log_warning("{}", sentence);
   }
 
   GraphsDescription finish(GraphsWriter& writer, AtomicFile& file) {
@@ -346,7 +408,10 @@ std::vector<PrepareFlag> GraphsPreparation::flags() const {
        .about = "What stays in one part: structures of one composition, of one source (file), of one geometry "
                 "(elements, positions, cell, edges), or only those that are equal in all properties too (structure; "
                 "default: structure)"},
-      {.name = "units", .about = "PROPERTY=UNITS to note, such as energy=eV (default: none)", .is_list = true},
+      {.name = "units",
+       .about = "PROPERTY=UNITS: energies, forces, stresses, virials and lengths become eV and angstrom, such as "
+                "energy=hartree; those of others are noted (default: none)",
+       .is_list = true},
       {.name = "least-distance",
        .about = "Refuse structures with atoms nearer than so many angstrom; 0: do not look (default: 0.5)"},
       {.name = "resume", .about = "Continue a preparation that was killed, where there is one", .is_switch = true}};

@@ -15,14 +15,19 @@
 namespace terrace::data {
 namespace {
 
-std::ptrdiff_t first_not_finite(const std::vector<double>& values) {
-  const auto found = std::ranges::find_if(values, [](double value) { return !std::isfinite(value); });
+template <typename IsWrong>
+std::ptrdiff_t first_wrong(const std::vector<double>& values, const IsWrong& is_wrong) {
+  const auto found = std::ranges::find_if(values, is_wrong);
   return found == values.end() ? -1 : found - values.begin();
 }
 
-void add_values_not_finite(const Properties& properties, const char* of, std::vector<std::string>& problems) {
+// A value that is NaN is missing, which a label that every structure has to have may not be.
+void add_wrong_values(const Properties& properties, const char* of, const StructureRules& rules,
+                      std::vector<std::string>& problems) {
   for (const auto& [name, property] : properties) {
-    const std::ptrdiff_t at = first_not_finite(property.values);
+    const bool is_label = std::ranges::find(rules.labels, name) != rules.labels.end();
+    const std::ptrdiff_t at = first_wrong(
+        property.values, [&](double value) { return is_label ? !std::isfinite(value) : std::isinf(value); });
     if (at < 0) continue;
     const std::string row = *of == '\0' ? "" : fmt::format(" of {} {}", of, at / property.width + 1);
     problems.push_back(fmt::format("{}{} is {}", name, row, property.values[static_cast<size_t>(at)]));
@@ -68,11 +73,11 @@ std::vector<std::string> problems_of(const Structure& structure, const Structure
   if (structure.atoms() == 0) problems.emplace_back("has no atoms");
   const std::string of_cell = problem_of(structure.cell);
   if (!of_cell.empty()) problems.push_back(of_cell);
-  const std::ptrdiff_t position = first_not_finite(structure.positions);
+  const std::ptrdiff_t position = first_wrong(structure.positions, [](double value) { return !std::isfinite(value); });
   if (position >= 0) problems.push_back(fmt::format("the position of atom {} is not finite", position / 3 + 1));
-  add_values_not_finite(structure.of_structure, "", problems);
-  add_values_not_finite(structure.of_atoms, "atom", problems);
-  add_values_not_finite(structure.of_edges, "edge", problems);
+  add_wrong_values(structure.of_structure, "", rules, problems);
+  add_wrong_values(structure.of_atoms, "atom", rules, problems);
+  add_wrong_values(structure.of_edges, "edge", rules, problems);
   for (const std::string& label : rules.labels) {
     const bool is_there = structure.of_structure.contains(label) || structure.of_atoms.contains(label) ||
                           structure.of_edges.contains(label);

@@ -80,6 +80,8 @@ RandomGraph random_graph(const ModelConfig& model, uint64_t seed, int64_t sample
     const bool has_label = sample % 4 != 3;
     random.labels.push_back(draws.numbers(has_label ? output.label_columns() * (output.of_atoms() ? atoms : 1) : 0));
   }
+  // Of a volume of 1, since without one there is no stress.
+  random.graph.cell.vectors = {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}};
   random.graph.charge = draws.share();
   random.graph.branch = sample % model.head_copies();
   return random;

@@ -57,8 +57,7 @@ OutputTerms output_terms(const OutputConfig& output, const Value& value, const B
     label = label.div(atoms);
     if (variance.defined()) variance = variance.div(atoms.square());
   }
-  at::Tensor labelled = batch["labelled." + output.name].to(options).unsqueeze(1);
-  if (output.of_atoms()) labelled = labelled.index_select(0, graphs.of_atoms.rows);
+  const at::Tensor labelled = batch["labelled." + output.name].to(options);  // [R, C]
   const at::Tensor in_units = error.detach().mul(batch["scales." + output.name].to(options)).mul(labelled);
   return {.loss = sum_of_all(loss_of_values(output, error, variance).mul(labelled)),
           .figures = at::stack({sum_of_all(in_units.abs()), sum_of_all(in_units.square()), spread_of(given, labelled),

@@ -391,8 +391,6 @@ def gnn(inputs, options):
         else:
             loss = error**2 if output["loss"] == "mse" else error.abs()
         labelled = inputs["labelled." + name]
-        of_atoms = output["level"] == "node" or (output["derivative_of"] and output["derivative"] == "forces")
-        labelled = (labelled[graph.of_atoms] if of_atoms else labelled)[:, None]
         results["loss." + name] = (loss * labelled).sum()
         in_units = error.detach() * inputs["scales." + name] * labelled
         results["errors." + name] = torch.stack([in_units.abs().sum(), (in_units**2).sum()])

@@ -16,7 +16,7 @@ TEST(GnnOutputTerms, HaveTheSameBitsForAnyNumberOfThreads) {
   Batch batch{.samples = at::zeros({1}, at::kLong)};
   batch.tensors = {{"targets.shift", random_numbers({atoms, columns}, generator)},
                    {"scales.shift", at::full({1}, 0.75, at::kDouble)},
-                   {"labelled.shift", at::ones({1}, at::kFloat)}};
+                   {"labelled.shift", at::ones({atoms, columns}, at::kFloat)}};
   Graphs graphs{.graphs = 1, .atoms = atoms};
   graphs.of_atoms = {at::zeros({atoms}, at::kLong), {}, at::tensor({int64_t{0}, atoms}, at::kLong)};
   const Value value{random_numbers({atoms, columns}, generator).to(at::kFloat), {}};

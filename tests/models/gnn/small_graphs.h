@@ -232,7 +232,8 @@ inline Batch edges_of(const std::vector<SmallStructure>& structures, double radi
     for (int64_t i = 0; i < 9; ++i) {
       cell[i / 3][i % 3] = structure.cell.vectors[static_cast<size_t>(i / 3)][static_cast<size_t>(i % 3)];
     }
-    volumes.push_back(data::volume_of(structure.cell));
+    const double volume = data::volume_of(structure.cell);
+    volumes.push_back(volume > 0 ? volume : 1);
     std::vector<int64_t> received(static_cast<size_t>(atoms), 0);
     data::NodesAndEdges& own = finest.emplace_back();
     own.edges.first_edge = {0};
@@ -310,8 +311,9 @@ inline Batch some_graphs(const ModelConfig& config, const std::vector<SmallStruc
     batch.tensors["targets." + output.name] = random_numbers({rows, output.label_columns()}, generator);
     batch.tensors["offsets." + output.name] = random_numbers({rows, output.label_columns()}, generator);
     batch.tensors["scales." + output.name] = at::full({1}, 0.75, at::kDouble);
-    batch.tensors["labelled." + output.name] =
-        at::arange(graphs, at::TensorOptions(at::kLong)).remainder(4).ne(1).to(at::kFloat);
+    const at::Tensor of_graphs = at::arange(graphs, at::TensorOptions(at::kLong)).remainder(4).ne(1).to(at::kFloat);
+    const at::Tensor of_rows = output.of_atoms() ? of_graphs.index_select(0, batch["graphs"]) : of_graphs;
+    batch.tensors["labelled." + output.name] = of_rows.unsqueeze(1).repeat({1, output.label_columns()});
   }
   return batch;
 }

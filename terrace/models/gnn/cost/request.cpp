@@ -71,7 +71,9 @@ data::GraphsRequest graphs_request(const ModelConfig& config) {
                               .width = output.label_columns(),
                               .offset = offset_of(output),
                               .scaled_as = scaled_as(config, output),
-                              .per_atom = !output.of_atoms() && (output.per_atom || output.is_atomwise())});
+                              .per_atom = !output.of_atoms() && (output.per_atom || output.is_atomwise()),
+                              .derivative_of = output.derivative_of,
+                              .is_stress = output.is_derivative() && output.derivative == Derivative::stress});
     request.counts.push_back(
         {.level = level, .times = static_cast<double>(output.label_columns()), .label = output.name});
   }
