@@ -51,12 +51,10 @@ std::optional<Difference> first_difference(const NetcdfFile& file, int coordinat
                                            const NetcdfAxis& longitude, bool are_latitudes) {
   const std::vector<NetcdfFile::Dimension> dimensions = file.dimensions(coordinate);
   const bool by_rows = dimensions[0].name == latitude.name;
-  const std::vector<double> values = file.values(coordinate);
-  const Packing packing = packing_of(file, coordinate);
+  const std::vector<double> values = coordinate_values(file, coordinate);
   for (size_t row = 0; row < latitude.size; ++row) {
     for (size_t column = 0; column < longitude.size; ++column) {
-      const double value =
-          packing.value_of(values[by_rows ? row * longitude.size + column : column * latitude.size + row]);
+      const double value = values[by_rows ? row * longitude.size + column : column * latitude.size + row];
       const double of_axis = are_latitudes ? latitude.values[row] : longitude.values[column];
       if (!(std::abs(value) < largest_degrees)) continue;
       const double apart = are_latitudes ? value - of_axis : std::remainder(value - of_axis, 360.0);
