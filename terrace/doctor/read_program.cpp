@@ -104,8 +104,11 @@ void read_program(const NodeView& view, const ReadOptions& options, Readings& re
   if (view.exists("/proc/self/exe")) add("the program", "/proc/self/exe", true);
   readings.mpi = mpi_libraries(view);
   readings.driver = version_in(view.line("/proc/driver/nvidia/version").value_or(""));
+  bool has_torch = false, has_torch_of_gpus = false;
   for (const std::string& file : mapped_files(view)) {
     const std::string name = fs::path(file).filename();
+    has_torch |= name.starts_with("libtorch_cpu.so");
+    has_torch_of_gpus |= name.starts_with("libtorch_cuda.so");
     readings.cuda = std::max(readings.cuda, number_behind(name, "libcudart.so."));
     // Newer than the kernel's module where a package for forward compatibility is loaded.
     constexpr std::string_view user_driver = "libcuda.so.";
@@ -114,6 +117,8 @@ void read_program(const NodeView& view, const ReadOptions& options, Readings& re
     if (is_compared) add(name, file, false);
     if (name.starts_with("libamdhip64")) readings.loads_hip = true;
   }
+  // torch's part for processors loads CUDA's run-time library too, and uses no GPU.
+  if (has_torch && !has_torch_of_gpus) readings.cuda = 0;
 }
 
 }  // namespace terrace::doctor

@@ -55,7 +55,7 @@ class OneProcess(CommandTest):
         result = self.expect(0, self.doctor("--root", write_workstation(self.scratch()), "--json"))
         said = json.loads(result.stdout)
         self.assertEqual((said["findings"], said["checks"], said["ranks"], said["nodes"]), ([], ["near cores"], 1, 1))
-        self.assertEqual(len(said["not_applicable"]), 16)
+        self.assertEqual(len(said["not_applicable"]), 21)
         self.assertTrue(all(row["check"] and row["reason"] for row in said["not_applicable"]))
 
     def test_this_machine_gets_no_advice_for_devices_that_it_has_not(self):

@@ -119,6 +119,10 @@ TEST(DoctorElsewhere, ADriverThatIsTooOldForTheProgram) {
   EXPECT_EQ(found(), "");
   set("470.256.02", "");
   EXPECT_EQ(found(), "");
+  set("470.256.02", "libcudart.so.13 libtorch_cpu.so");  // a build without CUDA, of which torch has a part
+  EXPECT_EQ(found(), "");
+  set("470.256.02", "libcudart.so.13 libtorch_cpu.so libtorch_cuda.so");
+  EXPECT_THAT(found(), HasSubstr("driver 470.256.02, and CUDA 13"));
 }
 
 TEST(DoctorElsewhere, InfiniBandThatNcclMayNotUse) {
