@@ -139,9 +139,7 @@ GridMap grid_map(const WeightMapRequest& request, const config::Config& stored_c
     map.note = fmt::format(
         "positions are interpolated by index, as if both grids covered the globe, since the coordinates of {} are not "
         "known",
-        !to ? fmt::format(
-                  "data.fields = " {} "", data_of(request.config).fields)
-            : "the checkpoint's fields");
+        !to ? fmt::format("data.fields = \"{}\"", data_of(request.config).fields) : "the checkpoint's fields");
     return map;
   }
   map.is_same = data::are_same_grid(*from, *to);
