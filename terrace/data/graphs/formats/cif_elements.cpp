@@ -87,7 +87,8 @@ uint8_t element_of_label(std::string_view label, const std::optional<CifFormula>
     }
     return *one;
   }
-  if (is_in_formula(one)) refuse_label(label, "which may be " + symbol_of_letters(label, 1) + " or " + symbol_of_letters(label, 2));
+  if (is_in_formula(one))
+    refuse_label(label, "which may be " + symbol_of_letters(label, 1) + " or " + symbol_of_letters(label, 2));
   refuse_label(label, one || two ? "whose element " + symbol_of_letters(label, two ? 2 : 1) + " is not in the formula"
                                  : "which names no element");
 }
