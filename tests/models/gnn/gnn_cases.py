@@ -125,7 +125,8 @@ def painn(p, x, vectors, graph, activation, options):
     width = x.shape[1]
     first = vectors is None
     filters = p.linear(graph.radial, "filter") * graph.cutoff
-    sent = p.two(x, "context", activation)[graph.senders] * filters
+    inside = F.silu if options["reading"] == "hydragnn" else activation
+    sent = p.two(x, "context", inside)[graph.senders] * filters
     directions = graph.vectors / graph.lengths
     if options["reading"] == "hydragnn":
         directions = directions / graph.lengths
@@ -138,7 +139,7 @@ def painn(p, x, vectors, graph, activation, options):
     mixing = p["mixed.weight"]
     u, v = vectors @ mixing[:width].T, vectors @ mixing[width:].T
     norms = torch.sqrt((v * v).sum(1) + 1e-8)
-    update = p.two(torch.cat([x, norms], 1), "update", activation).split(width, 1)
+    update = p.two(torch.cat([x, norms], 1), "update", inside).split(width, 1)
     x = x + update[0] * (u * v).sum(1) + update[1]
     vectors = vectors + update[2][:, None] * u if len(update) == 3 else None
     if options["reading"] == "hydragnn":
