@@ -129,7 +129,7 @@ TEST(PhysicalUnits, OneUnitHasOneForm) {
   EXPECT_EQ(canonical_units("MB"), "hPa");
   EXPECT_EQ(canonical_units("W m**-2"), "W m-2");
   EXPECT_EQ(canonical_units("1/s"), "s-1");
-  for (const char* unknown : {"blorb", "m**", "m2 s-2 x", "m+s", "?", "kg/(m2 s", "kg)"}) {
+  for (const char* unknown : {"blorb", "m**", "m2 s-2 x", "m+s", "?", "kg/(m2 s", "kg)", "degrees_north"}) {
     EXPECT_EQ(canonical_units(unknown), std::nullopt) << unknown;
   }
   for (const char* celsius : {"degree_C", "°C",

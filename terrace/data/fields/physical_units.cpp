@@ -277,6 +277,9 @@ std::string definition_of(const std::string& canonical) {
 }  // namespace
 
 std::optional<std::string> canonical_units(std::string_view text) {
+  // Of coordinates, which are no fields: a file with latitudes as a field mostly has another grid than it seems to
+  // have.
+  if (are_degrees_north(text) || are_degrees_east(text)) return std::nullopt;
   const std::string utf8 = in_utf8(text);
   const std::optional<std::string> usual = usual_units(utf8);
   // udunits takes "kg)" for "kg".

@@ -212,7 +212,7 @@ class PackingReader {
   AttributeNumbers numbers(const char* attribute) const { return attribute_numbers(file_, variable_, attribute); }
 
   AttributeNumbers some(const char* attribute, size_t count) const {
-    const AttributeNumbers all = numbers(attribute);
+    AttributeNumbers all = numbers(attribute);
     if (all.values.empty() || all.values.size() == count) return all;
     throw UserError::of(
         "{}: {} has {} numbers in its attribute {}, which must have {}; correct it, for example by "
