@@ -14,8 +14,7 @@ using Rows = std::vector<std::vector<float>>;
 void expect_rows(const at::Tensor& matrix, const Rows& expected) {
   ASSERT_EQ(matrix.size(0), std::ssize(expected));
   for (size_t i = 0; i < expected.size(); ++i) {
-    const at::Tensor row = at::tensor(expected[i]);
-    EXPECT_TRUE(matrix[static_cast<int64_t>(i)].allclose(row, 1e-6, 1e-6)) << matrix[static_cast<int64_t>(i)];
+    EXPECT_TRUE(matrix[static_cast<int64_t>(i)].allclose(at::tensor(expected[i]), 1e-6, 1e-6)) << "row " << i;
   }
 }
 

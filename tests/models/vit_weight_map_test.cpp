@@ -143,8 +143,8 @@ TEST(VitWeightMap, InterpolatesToARegionByCoordinates) {
   const at::Tensor stored = counted({4, 8}).square();
   const auto place = [&](double latitude, double longitude) {
     const double north = (latitude + 45) / 90, east = (longitude - 45) / 180;
-    return stored[0].mul((1 - north) * (1 - east)) + stored[1].mul((1 - north) * east) +
-           stored[2].mul(north * (1 - east)) + stored[3].mul(north * east);
+    const at::Tensor south_row = stored[0].mul(1 - east).add(stored[1], east);
+    return south_row.mul(1 - north).add(stored[2].mul(1 - east).add(stored[3], east), north);
   };
   const at::Tensor expected = at::stack({place(5, 45), place(5, 65), place(25, 45), place(25, 65)});
   EXPECT_TRUE(computed(map, "embedding.positions", stored).allclose(expected));
