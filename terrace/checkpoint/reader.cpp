@@ -14,6 +14,7 @@
 #include "terrace/checkpoint/manifest.h"
 #include "terrace/checkpoint/safetensors.h"
 #include "terrace/checkpoint/slice.h"
+#include "terrace/config/family.h"
 
 namespace terrace::checkpoint {
 namespace {
