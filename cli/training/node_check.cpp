@@ -48,9 +48,10 @@ void warn_of_gpu_support() {
   const std::string name = "MPICH_GPU_SUPPORT_ENABLED";
   const auto value = view.variable(name);
   if (!value) return;
-  const doctor::Readings own{.host = view.line("/proc/sys/kernel/hostname").value_or("this machine"),
-                             .environment = {{name, *value}},
-                             .mpi = doctor::mpi_libraries(view)};
+  doctor::Readings own;
+  own.host = view.line("/proc/sys/kernel/hostname").value_or("this machine");
+  own.environment = {{name, *value}};
+  own.mpi = doctor::mpi_libraries(view);
   for (const doctor::Finding& finding : doctor::check_gpu_support({own}).findings) {
     log_warning("doctor: {}", doctor::line_of(finding));
   }
