@@ -148,10 +148,10 @@ TEST(VitWeightMap, InterpolatesToARegionByCoordinates) {
   };
   const at::Tensor expected = at::stack({place(5, 45), place(5, 65), place(25, 45), place(25, 65)});
   EXPECT_TRUE(computed(map, "embedding.positions", stored).allclose(expected));
-  EXPECT_THAT(map.notes, testing::ElementsAre(testing::AllOf(
-                             testing::HasSubstr("by coordinates from 4 latitudes from -67.5 to 67.5"),
-                             testing::HasSubstr("to 4 latitudes from 0 to 30 and 4 longitudes from 40 to 70"),
-                             testing::Not(testing::HasSubstr("outside")))));
+  EXPECT_THAT(map.notes, ::testing::ElementsAre(::testing::AllOf(
+                             ::testing::HasSubstr("by coordinates from 4 latitudes from -67.5 to 67.5"),
+                             ::testing::HasSubstr("to 4 latitudes from 0 to 30 and 4 longitudes from 40 to 70"),
+                             ::testing::Not(::testing::HasSubstr("outside")))));
   // On the same coordinates all is taken as it is.
   EXPECT_TRUE(map_to({"data.fields=" + (folder.path() / "kept").string()}, {}, {{"statistics", globe}}).notes.empty());
   // Statistics of other fields, named by data.statistics, do not say where the stored model's places lie.
@@ -159,14 +159,14 @@ TEST(VitWeightMap, InterpolatesToARegionByCoordinates) {
   const WeightMap moved =
       map_to(keys, {"data.fields=" + (folder.path() / "europe").string(), "data.statistics=" + globe},
              {{"statistics", globe}});
-  EXPECT_THAT(moved.notes, testing::ElementsAre(testing::HasSubstr(
+  EXPECT_THAT(moved.notes, ::testing::ElementsAre(::testing::HasSubstr(
                                "of which 3 latitudes and 4 longitudes lie outside and take the values at its edge")));
 }
 
 TEST(VitWeightMap, SaysThatItInterpolatesByIndexWhereNoCoordinatesAreKnown) {
   const WeightMap map = map_to({"model.grid=[8, 8]"});
-  EXPECT_THAT(map.notes, testing::ElementsAre(testing::AllOf(testing::HasSubstr("by index"),
-                                                             testing::HasSubstr("of data.fields = \"unread\""))));
+  EXPECT_THAT(map.notes, ::testing::ElementsAre(::testing::AllOf(::testing::HasSubstr("by index"),
+                                                                 ::testing::HasSubstr("of data.fields = \"unread\""))));
 }
 
 TEST(VitWeightMap, InputsOfOneModelOnlyAreNewOrDropped) {
