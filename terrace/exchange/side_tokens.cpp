@@ -60,7 +60,8 @@ std::vector<data::AddedToken> side_tokens(const SideFiles& files, const std::str
   };
   try {
     // With its flags, so that it goes before a file that has none.
-    for (const auto& [id, token] : files.config.value("added_tokens_decoder", Json::object()).items()) {
+    const Json decoder = files.config.value("added_tokens_decoder", Json::object());
+    for (const auto& [id, token] : decoder.items()) {
       add({.id = static_cast<int32_t>(std::stol(id)),
            .text = token.at("content").get<std::string>(),
            .special = token.value("special", false),
