@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<std::string> texts{
+const std::vector<std::string> mixed_texts{
     "Hello world",
     "the number 7 comes before",
     "",
@@ -67,7 +67,7 @@ class ExportedTokenizers : public ::testing::Test {
 
   // What AutoTokenizer of each installed version gives for an export of the tokenizer.
   void expect_our_ids(const std::string& kind, const std::string& bytes, int64_t begin, const char* model_type,
-                      const std::vector<std::string>& all = texts) {
+                      const std::vector<std::string>& all = mixed_texts) {
     const auto tokenizer = data::Tokenizer::from_bytes(bytes, kind);
     checkpoint::HfContents contents;
     add_hf_tokenizer(bytes, *tokenizer, 100, contents, begin);
@@ -86,7 +86,7 @@ class ExportedTokenizers : public ::testing::Test {
       }
     }
     const FolderTokenizer back = read_folder_tokenizer(folder);
-    EXPECT_EQ(data::Tokenizer::from_bytes(back.bytes, kind)->encode(texts[1]), tokenizer->encode(texts[1]));
+    EXPECT_EQ(data::Tokenizer::from_bytes(back.bytes, kind)->encode(mixed_texts[1]), tokenizer->encode(mixed_texts[1]));
     EXPECT_EQ(back.begin_token.empty(), begin < 0) << kind << back.begin_token;
     if (begin >= 0) {
       EXPECT_EQ(tokenizer->token_named("", back.begin_token), begin);
@@ -121,7 +121,7 @@ TEST_F(ExportedTokenizers, SentencePieceModelsOfEachKind) {
 }
 
 TEST_F(ExportedTokenizers, SentencePieceModelsWithAddedTokens) {
-  std::vector<std::string> all = texts;
+  std::vector<std::string> all = mixed_texts;
   all.insert(all.end(), {"<|im_start|>user\nhi<|im_end|> there", "x<|im_end|>", " <|im_start|>"});
   const std::string model = trained(bpe_training);
   const std::string extended = data::with_added_tokens(
@@ -132,11 +132,11 @@ TEST_F(ExportedTokenizers, SentencePieceModelsWithAddedTokens) {
   EXPECT_EQ(tokenizer->vocabulary(), 423);
   EXPECT_EQ(tokenizer->encode("<|im_start|>"), std::vector<int32_t>{422});
   EXPECT_EQ(tokenizer->encode("<|im_end|>", data::SpecialTokens::keep), std::vector<int32_t>{420});
-  EXPECT_EQ(tokenizer->encode(texts[1]), data::Tokenizer::from_bytes(model, "test")->encode(texts[1]));
+  EXPECT_EQ(tokenizer->encode(mixed_texts[1]), data::Tokenizer::from_bytes(model, "test")->encode(mixed_texts[1]));
   for (const int64_t begin : {-1, 1}) expect_our_ids("added tokens", extended, begin, "llama", all);
 }
 
-data::BytePairModel byte_pairs() {
+data::BytePairModel small_byte_pairs() {
   data::BytePairModel model;
   const auto add = [&](const std::string& spelling) {
     const auto id = static_cast<int32_t>(model.vocabulary.size());
@@ -154,7 +154,7 @@ data::BytePairModel byte_pairs() {
 
 // Llama 3's file puts <|begin_of_text|> before each text, which a model that was trained without has never seen.
 TEST_F(ExportedTokenizers, ByteLevelPairsHaveTheBeginTokenOfTheModelOnly) {
-  data::BytePairModel model = byte_pairs();
+  data::BytePairModel model = small_byte_pairs();
   model.patterns = {data::gpt2_pattern};
   const std::string plain = data::dump_tokenizer_json(model);
   const std::string with_begin = with_post_processor(plain, begin_token_processor("<|begin_of_text|>", 259));
@@ -180,7 +180,7 @@ TEST_F(ExportedTokenizers, RealModels) {
 
 // transformers 5 has a list of model types whose tokenizer_config.json it does not believe.
 TEST(HfTokenizer, AClassThatTransformersForcesIsSaid) {
-  data::BytePairModel model = byte_pairs();
+  data::BytePairModel model = small_byte_pairs();
   model.patterns = {data::gpt2_pattern};
   EXPECT_THAT(forced_class("qwen2", data::dump_tokenizer_json(model)), HasSubstr("opens every tokenizer of a qwen2"));
   EXPECT_EQ(forced_class("qwen3", data::dump_tokenizer_json(model)), "");
@@ -256,7 +256,7 @@ TEST_F(SideTokens, ContradictionsAreRefused) {
 TEST_F(SideTokens, ATokenizerJsonThatLacksThemIsRefused) {
   const fs::path folder = folder_ / "json";
   fs::create_directories(folder);
-  write_text_atomically(folder / "tokenizer.json", data::dump_tokenizer_json(byte_pairs()));
+  write_text_atomically(folder / "tokenizer.json", data::dump_tokenizer_json(small_byte_pairs()));
   write_text_atomically(folder / "added_tokens.json", R"({"<|end_of_text|>": 260})");
   EXPECT_EQ(read_folder_tokenizer(folder).begin_token, "");
   write_text_atomically(folder / "added_tokens.json", R"({"<|end_of_text|>": 260, "<|new|>": 261})");
