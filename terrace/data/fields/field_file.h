@@ -45,7 +45,7 @@ struct FileVariable {
   std::vector<double> levels = {};  // none where it has no dimension of levels
   std::string level_units = {};
   bool has_times = false;
-  bool has_single_time = false;  // its time is no dimension, so that it may be a constant as well
+  bool has_single_time = false;                        // its time is no dimension, so that it may be a constant as well
   std::map<std::string, DimensionEntry> entries = {};  // by dimension, where one was chosen of several
 };
 
