@@ -7,10 +7,13 @@
 // twice the better of both (Karlin, Manasse, Rudolph and Sleator, "Competitive snoopy caching", 1988).
 //
 // libgomp reads its settings when it is loaded, which is before main(). So the program starts itself again with the
-// setting in its environment before any library has begun, which takes about 10 milliseconds.
+// setting in its environment before any library has begun, which takes some 20 milliseconds. Programs that it starts
+// get an environment without the setting: they may run on another machine, where turns take longer.
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <climits>
+#include <cstdlib>
 #include <ctime>
 
 namespace terrace::cli {
@@ -21,10 +24,12 @@ namespace {
 
 constexpr long waking_nanoseconds = 50'000;
 constexpr char setting_name[] = "GOMP_SPINCOUNT=";
+// Says that the setting is this program's own.
+char own_setting[] = "TERRACE_BRIEF_WAITING=1";
 
 // Static, since the calls that would allocate them are not there yet.
 constexpr long most_entries = 20'000;
-char* environment[most_entries + 2];
+char* environment[most_entries + 3];
 char setting[sizeof(setting_name) + 20];
 char program[PATH_MAX];
 
@@ -77,6 +82,8 @@ TERRACE_BEFORE_LIBRARIES void write_setting(long turns) {
 // Returns where the environment says already how threads wait, or where the program cannot be started again: then it
 // runs as it is.
 TERRACE_BEFORE_LIBRARIES void start_with_brief_waiting(int, char** arguments, char** inherited) {
+  // Started as an argument of ld.so, whose path /proc/self/exe then is.
+  if (::getauxval(AT_BASE) == 0) return;
   long entries = 0;
   for (; inherited[entries] != nullptr; ++entries) {
     if (entries == most_entries || begins_with(inherited[entries], "OMP_WAIT_POLICY=") ||
@@ -86,6 +93,7 @@ TERRACE_BEFORE_LIBRARIES void start_with_brief_waiting(int, char** arguments, ch
   }
   write_setting(turns_while_waking());
   environment[entries] = setting;
+  environment[entries + 1] = own_setting;
   // By its own path, since ps would show the program as "exe" otherwise.
   const ssize_t length = ::readlink("/proc/self/exe", program, sizeof(program) - 1);
   if (length > 0) ::execve(program, arguments, environment);
@@ -93,6 +101,13 @@ TERRACE_BEFORE_LIBRARIES void start_with_brief_waiting(int, char** arguments, ch
 
 using BeforeLibraries = void (*)(int, char**, char**);
 __attribute__((section(".preinit_array"), used)) const BeforeLibraries before_libraries = start_with_brief_waiting;
+
+// Runs after the libraries have read their settings, and before main().
+__attribute__((constructor)) void forget_setting() {
+  if (std::getenv("TERRACE_BRIEF_WAITING") == nullptr) return;
+  ::unsetenv("GOMP_SPINCOUNT");
+  ::unsetenv("TERRACE_BRIEF_WAITING");
+}
 
 }  // namespace
 }  // namespace terrace::cli

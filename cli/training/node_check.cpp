@@ -72,7 +72,8 @@ void warn_of_node(const LaunchedRanks& ranks) {
   if (!ranks.is_reporting_rank()) return;
   for (const doctor::Finding& finding : diagnosis.findings) {
     const bool is_wanted = config.layout.share_gpus && finding.check == "one device";
-    if (!is_wanted) log_warning("doctor: {}", doctor::line_of(finding));
+    const bool is_said = ranks.world && finding.check == "GPU support of MPI";  // before MPI was started
+    if (!is_wanted && !is_said) log_warning("doctor: {}", doctor::line_of(finding));
   }
 }
 

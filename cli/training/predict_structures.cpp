@@ -188,7 +188,8 @@ class Prediction {
   double label_factor(const models::GraphOutput& output) const {
     const data::Quantity quantity = data::quantity_of(output.label);
     const std::string &of_model = models_.front()->units_of(output.name), of_label = units_of_label(output);
-    if (of_model == of_label || quantity == data::Quantity::other) return 1;
+    // Models of before units were kept predict in those of their data.
+    if (of_model.empty() || of_model == of_label || quantity == data::Quantity::other) return 1;
     const auto standard = [&](const std::string& unit) {
       return unit.empty() ? 1.0 : data::checked_standard_units_in(output.label, quantity, unit);
     };

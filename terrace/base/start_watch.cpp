@@ -29,6 +29,7 @@ struct Doing {
   int number;
   std::string what;
   Clock::time_point began;
+  Clock::time_point newest_since;  // later than it began where another activity has ended
   std::optional<Clock::time_point> said = {};
 };
 
@@ -38,6 +39,7 @@ struct Watch {
   std::mutex mutex;
   std::list<Doing> doing;  // the newest last
   int made = 0;
+  std::mutex at_forced_end_mutex;
   std::function<void(const std::string&)> at_forced_end;
   std::atomic<Phase> phase = Phase::none;
   std::chrono::milliseconds grace{0};
@@ -55,7 +57,7 @@ std::string sentence_due(Watch& own) {
   if (own.doing.empty()) return "";
   Doing& newest = own.doing.back();
   const Clock::time_point now = Clock::now();
-  if (now < (newest.said ? *newest.said + said_again_after : newest.began + first_said_after)) return "";
+  if (now < newest.newest_since + first_said_after || (newest.said && now < *newest.said + said_again_after)) return "";
   newest.said = now;
   return fmt::format("{}: {} so far; Ctrl-C ends it", newest.what,
                      format_seconds(std::chrono::duration<double>(now - newest.began).count()));
@@ -68,12 +70,9 @@ std::string reason_of(Watch& own) {
 
 [[noreturn]] void end_process(Watch& own) {
   const std::string reason = reason_of(own);
-  std::function<void(const std::string&)> at_end;
-  {
-    const std::lock_guard lock(own.mutex);
-    at_end = own.at_forced_end;
-  }
-  if (at_end) at_end(reason);
+  // Held until the process ends, so that what is called exists.
+  const std::lock_guard lock(own.at_forced_end_mutex);
+  if (own.at_forced_end) own.at_forced_end(reason);
   // Of the processes of a launch the one that logs.
   if (spdlog::should_log(spdlog::level::info)) std::fprintf(stderr, "error: %s\n", reason.c_str());
   std::_Exit(static_cast<int>(ExitCode::stopped));
@@ -126,13 +125,15 @@ Activity::Activity(std::string what) {
   Watch& own = watch();
   const std::lock_guard lock(own.mutex);
   number_ = own.made++;
-  own.doing.push_back({.number = number_, .what = std::move(what), .began = Clock::now()});
+  const Clock::time_point now = Clock::now();
+  own.doing.push_back({.number = number_, .what = std::move(what), .began = now, .newest_since = now});
 }
 
 Activity::~Activity() {
   Watch& own = watch();
   const std::lock_guard lock(own.mutex);
   own.doing.remove_if([&](const Doing& one) { return one.number == number_; });
+  if (!own.doing.empty()) own.doing.back().newest_since = Clock::now();
 }
 
 void Activity::is_said() {
@@ -144,12 +145,12 @@ void Activity::is_said() {
 }
 
 AtForcedEnd::AtForcedEnd(std::function<void(const std::string& reason)> end) {
-  const std::lock_guard lock(watch().mutex);
+  const std::lock_guard lock(watch().at_forced_end_mutex);
   watch().at_forced_end = std::move(end);
 }
 
 AtForcedEnd::~AtForcedEnd() {
-  const std::lock_guard lock(watch().mutex);
+  const std::lock_guard lock(watch().at_forced_end_mutex);
   watch().at_forced_end = nullptr;
 }
 

@@ -16,6 +16,8 @@ constexpr std::array<std::string_view, 13> own_options = {
     "--nodes", "--ntasks",    "--ntasks-per-node", "--cpus-per-task", "--time",      "--signal", "--requeue",
     "--chdir", "--open-mode", "--output",          "--job-name",      "--partition", "--account"};
 
+constexpr std::string_view own_letters = "NntcpAJoD";  // the short names of those that have one
+
 bool is_letter(char letter) { return std::isalpha(static_cast<unsigned char>(letter)) != 0 || letter == '_'; }
 bool is_blank(char letter) { return std::isspace(static_cast<unsigned char>(letter)) != 0; }
 
@@ -53,6 +55,9 @@ std::string options_problem(const std::vector<std::string>& options, bool sbatch
     const std::string_view name = std::string_view(option).substr(0, option.find('='));
     if (sbatch && std::ranges::find(own_options, name) != own_options.end()) {
       return fmt::format("has \"{}\", but terrace launch writes {} itself; leave it out", option, name);
+    }
+    if (sbatch && option.size() > 1 && option[1] != '-' && own_letters.find(option[1]) != std::string_view::npos) {
+      return fmt::format("has \"{}\", but terrace launch writes that option itself; leave it out", option);
     }
   }
   return "";

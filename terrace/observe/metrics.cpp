@@ -228,6 +228,9 @@ void cut_back(const std::filesystem::path& path, int64_t last_step) {
   if (kept != text) write_text_atomically(path, kept);
 }
 
+// By the names of `by`, or by those of all lines: a later version of the program may have written more figures.
+RunMetrics metrics_in(const std::string& lines_of_file, const MetricNames* by = nullptr);
+
 }  // namespace
 
 MetricsWriter::MetricsWriter(const std::filesystem::path& folder, int64_t last_step, const MetricsFormats& formats)
@@ -237,7 +240,8 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& folder, int64_t last_s
   file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file_ < 0) throw_write_error(path_);
   if (formats.tensorboard) events_ = std::make_unique<EventFile>(folder / "tensorboard", last_step);
-  if (formats.csv) csv_ = std::make_unique<CsvFile>(folder, read_metrics(folder), formats.datasets, names_);
+  if (formats.csv)
+    csv_ = std::make_unique<CsvFile>(folder, metrics_in(read_text(path_), &names_), formats.datasets, names_);
 }
 
 MetricsWriter::MetricsWriter(MetricsWriter&& other) noexcept
@@ -299,16 +303,22 @@ void MetricsWriter::sync() {
 
 namespace {
 
-RunMetrics metrics_in(const std::string& lines_of_file) {
+RunMetrics metrics_in(const std::string& lines_of_file, const MetricNames* by) {
   RunMetrics metrics;
   std::vector<Json> lines;
   std::optional<MetricNames> names;
   for_each_line(lines_of_file, [&](std::string_view text) {
     const Json& line = lines.emplace_back(parse_line(text));
-    if (!names) names = names_of(line);
+    const std::optional<MetricNames> own = names_of(line);
+    if (!own) return;
+    if (!names) names = own;
+    for (const std::string& figure : own->figures) {
+      if (std::ranges::find(names->figures, figure) == names->figures.end()) names->figures.push_back(figure);
+    }
   });
   if (names) metrics.names = *names;
   for (const Json& line : lines) add_evaluation_figures(line, metrics.names.evaluation_figures);
+  if (by != nullptr) metrics.names = *by;
   for (const Json& line : lines) {
     if (const auto step = metrics_of<StepMetrics>(line, metrics.names)) metrics.steps[step->step] = *step;
     if (const auto evaluation = metrics_of<EvaluationMetrics>(line, metrics.names)) {

@@ -71,7 +71,7 @@ std::vector<uint64_t> bytes_of_text(const data::Source& data) {
   std::vector<uint64_t> bytes;
   for (const data::HeldOut& held_out : data.held_out(std::numeric_limits<uint64_t>::max())) {
     const std::optional<uint64_t> own = data.held_out_bytes(held_out);
-    if (!own) return {};
+    if (!own || *own == 0) return {};
     bytes.push_back(*own);
   }
   return bytes;

@@ -446,6 +446,7 @@ void Trainer::run() {
     const StepReport report = step();
     for (const auto& hook : hooks_) hook->after_step(*this, report);
   }
+  end_start();  // also where no step was made: what hooks save is not to be cut off
   for (const auto& hook : hooks_) hook->at_end(*this);
   if (stage_) stage_->finish();
 }

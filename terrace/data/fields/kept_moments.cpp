@@ -18,8 +18,8 @@ void keep_moments(const std::vector<FieldOfDataset>& kept, const FieldsConfig& c
     const int64_t number = FieldsDescription::find(kept, field.name);
     if (number < 0 || !kept[static_cast<size_t>(number)].moments) continue;
     const FieldOfDataset& before = kept[static_cast<size_t>(number)];
-    const auto units = canonical_units(field.units), trained = canonical_units(before.units);
-    if (units && trained && !field.units.empty() && !before.units.empty() && *units != *trained) {
+    const bool are_known = canonical_units(field.units) && canonical_units(before.units);
+    if (are_known && !field.units.empty() && !before.units.empty() && !are_same_units(field.units, before.units)) {
       throw UserError::of(
           "{} has {} in {}, and the weights of train.initial_weights were trained with {}; convert it, and prepare the "
           "fields again, or set data.statistics = \"{}\"",

@@ -17,6 +17,7 @@
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
 #include "terrace/base/progress.h"
+#include "terrace/base/start_watch.h"
 #include "terrace/base/temporary_name.h"
 #include "terrace/base/units.h"
 #include "terrace/data/fields/field_files.h"
@@ -369,6 +370,7 @@ class FieldsRun {
     described.sync();
     file.sync();
     check_fields_stop();
+    end_start();  // what follows replaces the files of an earlier dataset, and is not to be cut off
     if (fs::remove(description_path(prefix_))) sync_folder(description_path(prefix_).parent_path());
     file.commit();
     described.commit();

@@ -31,7 +31,10 @@ void convert_lengths(double factor, Structure& structure) {
 }
 
 void convert(const std::string& of, const std::string& unit, Structure& structure) {
-  if (of == "length") return convert_lengths(checked_standard_units_in(of, Quantity::length, unit), structure);
+  if (of == "length") {
+    structure.units[of] = unit;
+    return convert_lengths(checked_standard_units_in(of, Quantity::length, unit), structure);
+  }
   bool is_named = false;
   for_properties(structure, [&](const std::string& name, const PropertyValues&) { is_named = is_named || name == of; });
   const Quantity quantity = quantity_of(of);

@@ -90,9 +90,8 @@ struct GraphsRequest {
 //   "targets.NAME" [B or N, width] fp64    (property - offset) / scale, of the whole property also where per_atom;
 //                                          0 where it is missing
 //   "offsets.NAME" [B or N, width] fp64, "scales.NAME" [1] fp64: property = target * scale + offset
-//   "labelled.NAME" [B or N, width] fp32   1 where there is a label, 0 where it is missing: of graphs that have none,
-//   of
-//                                          values that are NaN, and of a stress without a volume
+//   "labelled.NAME" [B or N, width] fp32   1 where there is a label, 0 where it is missing: of graphs without one,
+//                                          of values that are NaN, and of a stress without a volume
 // Scales and offsets are those of the training part, or the attached ones of a checkpoint. A scale is the root of the
 // mean square of (property - offset), where per_atom of that over the number of atoms; 1 where that is 0.
 

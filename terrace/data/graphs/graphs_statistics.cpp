@@ -137,6 +137,7 @@ void add_new_elements(const GraphsDataset& dataset, int64_t property, const Grap
   ElementFit fit(label.width);
   bool is_new = false;
   for_training_structures(dataset, property, label, [&](auto species, auto values, double weight) {
+    if (std::ranges::any_of(values, [](double value) { return std::isnan(value); })) return;
     std::vector<uint8_t> others;
     std::ranges::copy_if(species, std::back_inserter(others), [&](uint8_t one) { return !known.contains(one); });
     if (others.empty()) return;

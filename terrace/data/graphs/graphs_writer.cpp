@@ -106,8 +106,14 @@ std::string GraphsWriter::add(const Structure& structure, int32_t source, int64_
 // What a structure does not have is NaN in its rows.
 void GraphsWriter::add_properties(const Properties& properties, GraphLevel level, int64_t rows_before, int64_t rows) {
   const auto append_missing = [](Column& column, int64_t count) {
-    column.file.append(std::span<const double>(
-        std::vector<double>(size_of(count * column.width), std::numeric_limits<double>::quiet_NaN())));
+    constexpr size_t most_at_once = 1 << 16;
+    size_t left = size_of(count * column.width);
+    const std::vector<double> missing(std::min(left, most_at_once), std::numeric_limits<double>::quiet_NaN());
+    while (left > 0) {
+      const size_t part = std::min(left, missing.size());
+      column.file.append(std::span<const double>(missing).first(part));
+      left -= part;
+    }
   };
   for (const auto& [name, property] : properties) {
     auto found = columns_.find({level, name});

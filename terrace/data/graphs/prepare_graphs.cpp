@@ -22,6 +22,7 @@
 #include "terrace/base/plural.h"
 #include "terrace/base/problem_list.h"
 #include "terrace/base/progress.h"
+#include "terrace/base/start_watch.h"
 #include "terrace/base/temporary_name.h"
 #include "terrace/data/file_parts.h"
 #include "terrace/data/graphs/declared_units.h"
@@ -290,7 +291,8 @@ class GraphsRun {
         for (const auto& [name, unit] : one.structure.units) {
           const auto flag = own.find(name);
           if (flag == own.end()) continue;
-          if (standard_units_in(quantity_of(name), flag->second) != standard_units_in(quantity_of(name), unit)) {
+          const Quantity quantity = name == "length" ? Quantity::length : quantity_of(name);
+          if (standard_units_in(quantity, flag->second) != standard_units_in(quantity, unit)) {
             throw UserError::of("the file says that {} is in {}, and --units that it is in {}", name, unit,
                                 flag->second);
           }
@@ -379,6 +381,7 @@ class GraphsRun {
     described.sync();
     file.sync();
     check_graphs_stop();
+    end_start();  // what follows replaces the files of an earlier dataset, and is not to be cut off
     if (fs::remove(graphs_description_path(prefix_))) sync_folder(graphs_description_path(prefix_).parent_path());
     file.commit();
     described.commit();

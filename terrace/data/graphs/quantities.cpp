@@ -236,13 +236,6 @@ double checked_standard_units_in(std::string_view name, Quantity quantity, std::
                       known);
 }
 
-Quantity quantity_of_unit(std::string_view unit) {
-  for (const Quantity quantity : {Quantity::energy, Quantity::forces, Quantity::stress}) {
-    if (!are_atomic_units(unit) && standard_units_in(quantity, unit)) return quantity;
-  }
-  return Quantity::other;
-}
-
 std::string problem_of_derivative(std::string_view unit_of_energy, std::string_view unit, Quantity derivative) {
   const auto factor = [](Quantity quantity, std::string_view text) {
     return text.empty() ? std::optional(1.0) : standard_units_in(quantity, text);

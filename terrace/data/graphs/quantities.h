@@ -26,9 +26,6 @@ std::optional<double> standard_units_in(Quantity quantity, std::string_view unit
 // That of the known unit, or throws UserError that begins with `name` and says what is known.
 double checked_standard_units_in(std::string_view name, Quantity quantity, std::string_view unit);
 
-// The quantity whose unit this is, where it is that of an energy, forces or a stress; other where it is none.
-Quantity quantity_of_unit(std::string_view unit);
-
 // What is wrong with the unit of a derivative (forces, stress or virial) of something with the other unit, where
 // lengths are angstrom; "" where nothing is, or one of the units is not known to be that of an energy or its
 // derivative.

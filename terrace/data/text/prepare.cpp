@@ -18,6 +18,7 @@
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
 #include "terrace/base/progress.h"
+#include "terrace/base/start_watch.h"
 #include "terrace/base/temporary_name.h"
 #include "terrace/base/units.h"
 #include "terrace/data/file_parts.h"
@@ -336,6 +337,7 @@ class TextRun {
 
   void commit() {
     check_stop(options_);
+    end_start();  // what follows replaces the files of an earlier corpus, and is not to be cut off
     writer_->commit(made_.trained.get());
   }
 

@@ -14,6 +14,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/base/stop_request.h"
 #include "terrace/base/units.h"
 #include "terrace/data/order/recorded_order.h"
 #include "terrace/data/text/corpus_record.h"
@@ -267,6 +268,8 @@ std::optional<uint64_t> TextSource::held_out_bytes(const HeldOut& held_out) cons
   const std::span<const uint64_t> all = held_out.samples;
   uint64_t bytes = 0;
   for (size_t first = 0; first < all.size(); first += samples_at_once) {
+    if (stop_requested())
+      throw UserError("stopped on request while counting the bytes of held-out text", ExitCode::stopped);
     const SampleBatch batch =
         loader_.batch(Split::validation, all.subspan(first, std::min(samples_at_once, all.size() - first)));
     for (size_t i = 0; i < batch.targets.size(); ++i) {

@@ -15,6 +15,7 @@
 #include "terrace/data/fields/fields_description.h"
 #include "terrace/data/fields/longitude_circle.h"
 #include "terrace/data/fields/scanned_fields.h"
+#include "terrace/data/kept_statistics.h"
 #include "terrace/models/vit/grid_interpolation.h"
 #include "terrace/models/vit/model.h"
 #include "terrace/models/vit/settings/config.h"
@@ -89,7 +90,7 @@ std::optional<FieldGrid> stored_grid(const WeightMapRequest& request, const conf
   const auto attached = request.attached.find("statistics");
   const std::optional<FieldGrid> kept =
       attached == request.attached.end() ? std::nullopt : described_grid(attached->second, model_of(stored));
-  if (kept && fields.statistics.empty()) return kept;
+  if (kept && !data::names_statistics_file(fields.statistics)) return kept;
   const std::optional<FieldGrid> own = described_grid(data::description_path(fields.fields), model_of(stored));
   return own ? own : kept;
 }

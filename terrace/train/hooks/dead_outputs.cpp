@@ -1,4 +1,5 @@
 // Warns of outputs that have the same value for all inputs.
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ class DeadOutputsHook : public Hook {
     if (report.skipped || figures.size() != outputs_.size()) return;
     for (size_t i = 0; i < outputs_.size(); ++i) {
       Output& output = outputs_[i];
-      if (output.name.empty()) continue;
+      // Of a micro-batch with one label there is no spread.
+      if (output.name.empty() || std::isnan(figures[i])) continue;
       output.steps = figures[i] < observe::least_spread ? output.steps + 1 : 0;
       const bool is_last = trainer.all_steps_done() && output.steps > steps_on_end;
       if (output.steps != steps_on_end && !is_last) continue;

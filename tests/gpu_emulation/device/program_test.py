@@ -79,7 +79,7 @@ folder = "run"
 
 
 def run(folder, *command):
-    done = subprocess.run([*map(str, command)], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*map(str, command)], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, errors="surrogateescape", timeout=300)
     assert done.returncode == 0, f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
 

@@ -208,7 +208,7 @@ class NetcdfFields : public FieldFile {
       if (is_named && !names_it[i]) continue;
       contents_.variables[i].has_times = contents_.variables[i].has_single_time = true;
     }
-    take_instants(time, file_.values(time));
+    take_instants(time, coordinate_values(file_, time));
   }
 
   // Pressures in hPa. A single height, such as the 2 m of a temperature, is none.

@@ -272,7 +272,7 @@ class FrameReader {
       throw UserError::of("line {} has {}, and Properties wants {}", lines_.number(), counted(words_.size(), "column"),
                           wanted_);
     }
-    if (words_.size() > wanted_ && structure_.notes.empty()) {
+    if (words_.size() > wanted_ && !std::exchange(has_further_columns_, true)) {
       structure_.notes.push_back(fmt::format(
           "columns behind the {} that Properties names are left out; name them in Properties to read them", wanted_));
     }
@@ -321,6 +321,7 @@ class FrameReader {
   TextLines lines_;
   int64_t atoms_ = 0;
   size_t wanted_ = 0;
+  bool has_further_columns_ = false;  // and a note says so
   std::vector<Column> columns_;
   std::vector<std::string_view> words_;
   std::map<std::string, std::string> declared_;  // units, by the name of what has them

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/data/text/tokenizer/utf8.h"
 
 namespace terrace::data {
 namespace {
@@ -46,7 +47,9 @@ CharacterMap::Replacement CharacterMap::longest(std::string_view text) const {
     if (!has_leaf(here)) continue;
     const size_t begin = value_of(unit(at));
     if (begin > replacements_.size()) break;
-    found = {.length = i + 1, .with = std::string_view(replacements_.c_str() + begin)};
+    const std::string_view with = replacements_.c_str() + begin;
+    if (valid_length(with) != with.size()) break;  // of a damaged table
+    found = {.length = i + 1, .with = with};
   }
   return found;
 }
