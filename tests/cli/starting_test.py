@@ -68,9 +68,9 @@ class Starting(CommandTest):
         return said
 
     @staticmethod
-    def catches(process, number):
+    def catches(program, number):
         """Whether the program has begun to look for the signal."""
-        status = pathlib.Path(f"/proc/{process}/status").read_text()
+        status = pathlib.Path(f"/proc/{program}/status").read_text()
         return int(status.split("SigCgt:")[1].split()[0], 16) >> (number - 1) & 1
 
     def test_a_run_that_counts_edges_says_so_after_two_seconds_and_ends_when_asked_to(self):
