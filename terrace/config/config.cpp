@@ -16,6 +16,7 @@
 #include "terrace/config/load_for_check.h"
 #include "terrace/config/load_for_plan.h"
 #include "terrace/config/not_built.h"
+#include "terrace/config/other_format.h"
 #include "terrace/config/other_names.h"
 #include "terrace/config/problems.h"
 #include "terrace/config/read_phases.h"
@@ -402,6 +403,8 @@ Config read(Input input, const std::string& toml, const std::vector<std::string>
   try {
     input.table = toml::parse(toml);
   } catch (const toml::parse_error& error) {
+    const std::string other = other_format(toml);
+    if (!other.empty()) throw UserError::of("{}: {}; docs/configuration.md has all keys", input.file_name, other);
     throw UserError::of("{}: {}", input.at(error.source()).text, error.description());
   }
   find_family_of(input, overrides);

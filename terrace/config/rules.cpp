@@ -119,8 +119,9 @@ std::string skipped_steps_are_taken(const Config& c) {
 
 std::string warmup_fits(const Config& c) {
   if (c.optimizer.warmup_steps <= c.train.steps) return "";
-  return fmt::format("optimizer.warmup_steps = {} is more than train.steps = {}; use 0 to {}", c.optimizer.warmup_steps,
-                     c.train.steps, c.train.steps);
+  return fmt::format(
+      "optimizer.warmup_steps = {} is more than train.steps = {}; use warmup_steps of 0 to {}, or steps of at least {}",
+      c.optimizer.warmup_steps, c.train.steps, c.train.steps, c.optimizer.warmup_steps);
 }
 
 std::string decay_fits(const Config& c) {
@@ -136,12 +137,17 @@ std::string decay_fits(const Config& c) {
   const int64_t room = c.train.steps - o.warmup_steps;
   if (room < 1) {
     return fmt::format(
-        "optimizer.schedule = \"{}\" has no step left for its decay: warmup_steps = {}, train.steps = {}", schedule,
-        o.warmup_steps, c.train.steps);
+        "optimizer.schedule = \"{}\" has no step left for its decay: warmup_steps = {}, train.steps = {}; use {}steps "
+        "of "
+        "at least {}",
+        schedule, o.warmup_steps, c.train.steps,
+        c.train.steps > 1 ? fmt::format("warmup_steps of 0 to {}, or ", c.train.steps - 1) : "", o.warmup_steps + 1);
   }
   if (o.decay_steps >= 1 && o.decay_steps <= room) return "";
-  return fmt::format("optimizer.schedule = \"{}\" needs decay_steps of 1 to {} (train.steps - warmup_steps), not {}",
-                     schedule, room, o.decay_steps);
+  return fmt::format(
+      "optimizer.schedule = \"{}\" needs decay_steps of 1 to {} (train.steps - warmup_steps), not {}{}", schedule, room,
+      o.decay_steps,
+      o.decay_steps > room ? fmt::format("; or use steps of at least {}", o.warmup_steps + o.decay_steps) : "");
 }
 
 std::string min_rate_fits(const Config& c) {

@@ -6,6 +6,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/spelling.h"
+#include "terrace/config/other_format.h"
 
 namespace terrace::config {
 
@@ -13,6 +14,8 @@ TableFile::TableFile(const std::string& toml, std::string name) : name_(std::mov
   try {
     root_ = toml::parse(toml);
   } catch (const toml::parse_error& error) {
+    const std::string other = other_format(toml);
+    if (!other.empty()) throw UserError::of("{}: {}", name_, other);
     throw UserError::of("{}: {}", at(error.source()).text, error.description());
   }
 }

@@ -135,6 +135,23 @@ TEST(Parse, GuessesMisspeltNames) {
   EXPECT_EQ(complaint("stops = 3\n" + valid_toml), "run.toml:1:1: unknown key stops outside of any table");
 }
 
+TEST(Parse, RecognisesYamlAndJson) {
+  const std::string yaml = "run.toml: this is YAML, and TOML is wanted", json = "run.toml: this is JSON, and TOML";
+  for (const char* text :
+       {"train:\n  steps: 100\n", "---\nmodel: {layers: 2}\n", "# a comment\n\nsteps: 100  # a = b\n",
+        "- name: \"a [b]\"\n  data: [x, y]\n", "%YAML 1.2\n---\n- 3\n"}) {
+    EXPECT_EQ(complaint(text).substr(0, yaml.size()), yaml) << text;
+  }
+  EXPECT_EQ(complaint("\n{\n  \"train\": {\"steps\": 100}\n}\n").substr(0, json.size()), json);
+  // Mistakes in TOML stay what they are, with the place.
+  for (const char* text :
+       {"[train]\nsteps: 100\n", "steps = 100\nfolder: a\n", "steps = = 3\n", "[train\n", "steps\n"}) {
+    EXPECT_EQ(complaint(text).substr(0, 9), "run.toml:") << text;
+    EXPECT_EQ(complaint(text).find("TOML is wanted"), std::string::npos) << text;
+    EXPECT_NE(complaint(text).find_first_of("12"), std::string::npos) << text;
+  }
+}
+
 TEST(Parse, RequiresWhatHasNoDefault) {
   std::string toml = valid_toml;
   toml.erase(toml.find("steps = 100\n"), 12);
@@ -166,7 +183,8 @@ TEST(Parse, ReportsEveryProblemAtOnceInTheOrderOfTheFile) {
             "  run.toml:11:16: train.global_batch = 10 is not a multiple of micro_batch = 4; use micro_batch 1, 2, 5 "
             "or 10, or "
             "global_batch 8 or 12\n"
-            "  run.toml:16:16: optimizer.warmup_steps = 6 is more than train.steps = 5; use 0 to 5\n"
+            "  run.toml:16:16: optimizer.warmup_steps = 6 is more than train.steps = 5; use warmup_steps of 0 to "
+            "5, or steps of at least 6\n"
             "  run.toml:18:10: checkpoint.folder = \"\" must not be empty\n"
             "  --set train.seed=-1: train.seed = -1 must be a whole number, at least 0; the nearest is 0");
 }

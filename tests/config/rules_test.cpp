@@ -126,8 +126,14 @@ TEST(RuleProblems, NameBadPrecisions) {
 TEST(RuleProblems, NameBadLearningRates) {
   expect({
       {{"optimizer.warmup_steps=101"},
-       "optimizer.warmup_steps = 101 is more than train.steps = 100; use 0 to 100",
+       "optimizer.warmup_steps = 101 is more than train.steps = 100; use warmup_steps of 0 to 100, or steps of at "
+       "least "
+       "101",
        {"optimizer.warmup_steps=100"}},
+      {{"train.steps=12", "optimizer.warmup_steps=20"},
+       "optimizer.warmup_steps = 20 is more than train.steps = 12; use warmup_steps of 0 to 12, or steps of at least "
+       "20",
+       {"train.steps=20", "optimizer.warmup_steps=20"}},
       {{"optimizer.min_learning_rate=1e-3"},
        "optimizer.min_learning_rate = 0.001 is above learning_rate = 0.0003; use at most that",
        {"optimizer.min_learning_rate=3e-4"}},
@@ -138,10 +144,12 @@ TEST(RuleProblems, NameBadLearningRates) {
        "optimizer.schedule = \"wsd\" needs decay_steps of 1 to 100 (train.steps - warmup_steps), not 0",
        {"optimizer.schedule=wsd", "optimizer.decay_steps=100"}},
       {{"optimizer.schedule=wsd", "optimizer.decay_steps=81", "optimizer.warmup_steps=20"},
-       "optimizer.schedule = \"wsd\" needs decay_steps of 1 to 80 (train.steps - warmup_steps), not 81",
+       "optimizer.schedule = \"wsd\" needs decay_steps of 1 to 80 (train.steps - warmup_steps), not 81; or use steps "
+       "of at least 101",
        {"optimizer.schedule=wsd", "optimizer.decay_steps=80", "optimizer.warmup_steps=20"}},
       {{"optimizer.schedule=wsd", "optimizer.decay_steps=1", "optimizer.warmup_steps=100"},
-       "optimizer.schedule = \"wsd\" has no step left for its decay: warmup_steps = 100, train.steps = 100",
+       "optimizer.schedule = \"wsd\" has no step left for its decay: warmup_steps = 100, train.steps = 100; "
+       "use warmup_steps of 0 to 99, or steps of at least 101",
        {"optimizer.schedule=wsd", "optimizer.decay_steps=1", "optimizer.warmup_steps=99"}},
   });
 }
