@@ -23,6 +23,7 @@
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
+#include "terrace/base/printable.h"
 #include "terrace/base/units.h"
 #include "terrace/comm/launcher.h"
 #include "terrace/data/preparation.h"
@@ -41,7 +42,7 @@ void print_prepared(const data::PrepareOptions& options, const data::PrepareRepo
              counted(report.tokens, "token"),
              static_cast<double>(report.text_bytes) / static_cast<double>(report.tokens),
              format_seconds(report.seconds), megabytes / report.seconds, counted(report.threads, "thread"));
-  fmt::print("wrote {0}.bin, {0}.idx and {0}.corpus.json\n", options.output);
+  fmt::print("wrote {0}.bin, {0}.idx and {0}.corpus.json\n", printable(options.output));
 }
 
 constexpr std::array<std::pair<const char*, data::FormatChoice>, 4> format_choices = {

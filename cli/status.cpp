@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/json_errors.h"
+#include "terrace/base/printable.h"
 #include "terrace/launch/run_status.h"
 
 namespace terrace::cli {
@@ -32,7 +33,7 @@ void add_status_command(CLI::App& app) {
       const std::vector<launch::RunStatus> runs = launch::status_of(arguments->folders);
       fmt::print("{}", arguments->json
                            ? launch::json_of(runs).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"
-                           : launch::text_of(runs));
+                           : printable(launch::text_of(runs)));
     });
   });
 }

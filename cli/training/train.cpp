@@ -23,6 +23,7 @@
 #include "terrace/base/json.h"
 #include "terrace/base/log.h"
 #include "terrace/base/plural.h"
+#include "terrace/base/printable.h"
 #include "terrace/base/shell_word.h"
 #include "terrace/base/units.h"
 #include "terrace/config/config.h"
@@ -151,7 +152,9 @@ void print_check(const train::RunCheck& check, const config::Config& config) {
     return fmt::format("{}: {} for {}, {} for activations", format_bytes(need.all()),
                        format_bytes(need.states + need.copies), need.states_text(), format_bytes(need.activations));
   };
-  const auto row = [](const std::string& label, const std::string& text) { fmt::print("{:<28}{}\n", label, text); };
+  const auto row = [](const std::string& label, const std::string& text) {
+    fmt::print("{:<28}{}\n", label, printable(text));
+  };
   if (check.largest.ranks > 0) {
     row("parameters", format_count(check.largest.parameters));
     row("ranks", fmt::format("{} ({})", check.ranks, check.device));
@@ -159,12 +162,13 @@ void print_check(const train::RunCheck& check, const config::Config& config) {
     if (check.need.ranks > 1) row(fmt::format("memory of {} ranks together", check.need.ranks), parts(check.need));
     if (check.memory_bytes > 0) row("memory available", format_bytes(check.memory_bytes));
   }
+  if (!check.problems.empty()) return;  // nothing starts
   const bool is_new = check.checkpoint.empty();
   row("starts", is_new ? fmt::format("at step 1 of {}", config.train.steps)
                        : fmt::format("from {}, after step {} of {}", check.checkpoint.string(), check.steps_done,
                                      config.train.steps));
   if (!check.initial_weights.empty()) row("initial weights", check.initial_weights);
-  if (check.problems.empty()) fmt::print("ready to train\n");
+  fmt::print("ready to train\n");
 }
 
 // Under a launcher only the first rank has the result, and the exit code of the problems.
@@ -189,7 +193,7 @@ void run_check(const TrainArguments& arguments, LaunchedRanks& ranks) {
   const std::string text =
       fmt::format("{}:\n  {}", counted(check.problems.size(), "problem"), fmt::join(check.problems, "\n  "));
   if (!arguments.json) throw UserError(text, check.code);
-  fmt::print(stderr, "error: {}\n", text);  // standard output has the object with the errors already
+  fmt::print(stderr, "error: {}\n", printable(text));  // standard output has the object with the errors already
   throw UserError("", check.code);
 }
 

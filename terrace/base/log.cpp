@@ -4,8 +4,10 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "terrace/base/printable.h"
 #include "terrace/base/terminal_line.h"
 
 namespace terrace {
@@ -15,7 +17,11 @@ namespace {
 class LogSink : public spdlog::sinks::sink {
  public:
   void log(const spdlog::details::log_msg& message) override {
-    write_above_terminal_line([&] { lines_.log(message); });
+    // Names of files and words of a user stand in messages, and a terminal must not obey them.
+    const std::string text = printable({message.payload.data(), message.payload.size()});
+    spdlog::details::log_msg shown = message;
+    shown.payload = text;
+    write_above_terminal_line([&] { lines_.log(shown); });
   }
   void flush() override { lines_.flush(); }
   void set_pattern(const std::string& pattern) override { lines_.set_pattern(pattern); }

@@ -14,6 +14,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/base/printable.h"
 #include "terrace/base/stop_request.h"
 #include "terrace/base/units.h"
 
@@ -74,7 +75,7 @@ std::string reason_of(Watch& own) {
   const std::lock_guard lock(own.at_forced_end_mutex);
   if (own.at_forced_end) own.at_forced_end(reason);
   // Of the processes of a launch the one that logs.
-  if (spdlog::should_log(spdlog::level::info)) std::fprintf(stderr, "error: %s\n", reason.c_str());
+  if (spdlog::should_log(spdlog::level::info)) std::fprintf(stderr, "error: %s\n", printable(reason).c_str());
   std::_Exit(static_cast<int>(ExitCode::stopped));
 }
 

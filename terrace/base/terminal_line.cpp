@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <mutex>
 
+#include "terrace/base/printable.h"
+
 namespace terrace {
 namespace {
 
@@ -21,8 +23,8 @@ constexpr const char* erased = "\r\033[K";
 
 void draw_terminal_line(const std::string& text) {
   const std::scoped_lock lock(line_mutex);
-  drawn_line = text;
-  print_to_terminal(erased + text);
+  drawn_line = printable(text);
+  print_to_terminal(erased + drawn_line);
 }
 
 void clear_terminal_line() {

@@ -50,6 +50,7 @@ class Training(FinishedRun):
         self.assertEqual((said["ready"], said["errors"], said["checkpoint"], said["steps_done"]), (True, [], "run/step_00000004", 4))
         self.assertEqual(said["memory_bytes_largest_rank"]["total"], said["memory_bytes_together"]["total"])
         result = check("--set", "data.tokenizer=no.model", "--set", 'data.train=["absent"]', "--set", "train.global_batch=3", "--ranks", 2)
+        self.assertNotRegex(result.stdout, "starts|ready")
         self.expect(2, result, "problems:", "absent.bin does not exist", 'data.tokenizer = "no.model" does not exist',
                     "run already", "global_batch = 3")
         # Together with the problems of the configuration itself, unless these leave open which files are meant.

@@ -1,0 +1,24 @@
+// Reads the names of locales.
+#include "terrace/base/character_set.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <string>
+
+namespace terrace {
+
+bool locale_is_utf8() {
+  for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') continue;
+    std::string name = value;
+    std::erase(name, '-');
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    name = name.substr(0, name.find('@'));  // a modifier, as in ca_ES.UTF-8@valencia
+    return name.ends_with("utf8");
+  }
+  return false;
+}
+
+}  // namespace terrace
