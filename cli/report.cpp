@@ -10,14 +10,17 @@
 #include "cli/commands.h"
 #include "cli/report_pages.h"
 #include "cli/report_server.h"
+#include "terrace/base/character_set.h"
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/base/printable.h"
+#include "terrace/observe/curve.h"
 #include "terrace/observe/report_page.h"
 #include "terrace/observe/run_settings.h"
 #include "terrace/observe/summary.h"
 
 namespace terrace::cli {
-std::string report_page_of(const ShownRuns& runs, bool some_later) {
+std::string report_page_of(const ShownRuns& runs, bool some_later, const StateOf& state_of) {
   std::vector<observe::ReportedRun> reported;
   std::vector<std::filesystem::path> folders;
   std::vector<std::string> later;
@@ -30,6 +33,7 @@ std::string report_page_of(const ShownRuns& runs, bool some_later) {
       later.emplace_back(error.what());
       continue;
     }
+    if (state_of) reported.back().state = state_of(folder);
     folders.emplace_back(folder);
     title += (title.empty() ? "" : ", ") + reported.back().name;
   }
@@ -87,11 +91,12 @@ void add_report_command(CLI::App& app) {
     }
     for (const std::string& run : arguments->runs) {
       if (arguments->json) {
-        fmt::print("{}\n", observe::summarize_run(run).dump());
+        fmt::print("{}\n", observe::summarize_run(run).dump(-1, ' ', false, Json::error_handler_t::replace));
         continue;
       }
-      fmt::print("{}", observe::draw_summary(run));
-      if (arguments->files) fmt::print("{}", observe::draw_files(run));
+      const std::string summary = printable(observe::draw_summary(run));
+      fmt::print("{}", locale_is_utf8() ? summary : observe::in_ascii(summary));
+      if (arguments->files) fmt::print("{}", printable(observe::draw_files(run)));
     }
   });
 }

@@ -4,12 +4,20 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
 
 #include "cli/report_pages.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/launch/run_status.h"
+#include "terrace/observe/last_metrics.h"
 
 namespace terrace::cli {
 namespace {
@@ -56,7 +64,40 @@ void say_what_is_missing(const ShownRuns& runs) {
   }
 }
 
-void answer(const ShownRuns& runs, const httplib::Request& request, httplib::Response& response) {
+// Pages are asked for every few seconds, by each window that shows one; Slurm is asked less often.
+class SeldomAsked {
+ public:
+  std::optional<launch::JobsByNumber> operator()(const std::vector<std::string>& jobs) {
+    const std::lock_guard lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    Answer& last = answers_[jobs];
+    if (!last.asked || now - *last.asked > std::chrono::seconds(30)) last = {now, launch::ask_squeue(jobs)};
+    return last.jobs;
+  }
+
+ private:
+  struct Answer {
+    std::optional<std::chrono::steady_clock::time_point> asked;
+    std::optional<launch::JobsByNumber> jobs;
+  };
+  std::mutex mutex_;
+  std::map<std::vector<std::string>, Answer> answers_;
+};
+
+double seconds_since_epoch() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// As terrace status has it, and how long ago the last step ended.
+std::optional<Json> state_of(const std::string& folder, SeldomAsked& slurm) {
+  const auto ask = [&](const std::vector<std::string>& jobs) { return slurm(jobs); };
+  Json state = launch::json_of(launch::status_of({folder}, ask)).at("runs").at(0);
+  const std::optional<double> time = observe::time_of_last_step(folder);
+  state["seconds_since_step"] = time ? Json(std::max(0.0, seconds_since_epoch() - *time)) : Json();
+  return state;
+}
+
+void answer(const ShownRuns& runs, SeldomAsked& slurm, const httplib::Request& request, httplib::Response& response) {
   if (!names_this_machine(request)) {
     response.status = 403;
     return;
@@ -64,7 +105,8 @@ void answer(const ShownRuns& runs, const httplib::Request& request, httplib::Res
   response.set_header("Refresh", seconds_between);
   response.set_header("Cache-Control", "no-store");
   try {
-    response.set_content(report_page_of(runs, true), "text/html; charset=utf-8");
+    const auto state = [&](const std::string& folder) { return state_of(folder, slurm); };
+    response.set_content(report_page_of(runs, true, state), "text/html; charset=utf-8");
   } catch (const std::exception& error) {
     // A run that has not begun yet.
     response.status = 503;
@@ -81,8 +123,10 @@ void serve_report(const ShownRuns& runs, int port) {
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
-  server.Get("/",
-             [&](const httplib::Request& request, httplib::Response& response) { answer(runs, request, response); });
+  SeldomAsked slurm;
+  server.Get("/", [&](const httplib::Request& request, httplib::Response& response) {
+    answer(runs, slurm, request, response);
+  });
   const int bound = port > 0 ? (server.bind_to_port(loopback, port) ? port : -1) : server.bind_to_any_port(loopback);
   if (bound < 0) throw UserError::of("--port {} is taken or not allowed; leave it out for any free port", port);
   fmt::print("http://{}:{}/\n", loopback, bound);

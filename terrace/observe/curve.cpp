@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 namespace terrace::observe {
 namespace {
@@ -228,6 +230,40 @@ std::string draw(const Chart& wanted) {
     text += plot.substr(0, plot.find_last_not_of(' ') + 1) + '\n';
   }
   return text + x_axis(canvas, margin) + legend(chart, margin);
+}
+
+std::string in_ascii(const std::string& drawn) {
+  constexpr std::array<std::pair<std::string_view, char>, 11> signs = {{{"●", 'o'},
+                                                                        {"◆", '#'},
+                                                                        {"▲", '^'},
+                                                                        {"┄", '-'},
+                                                                        {"│", '|'},
+                                                                        {"┤", '+'},
+                                                                        {"└", '+'},
+                                                                        {"┬", '+'},
+                                                                        {"─", '-'},
+                                                                        {"→", '>'},
+                                                                        {"⠶", ':'}}};
+  constexpr uint8_t upper = 0x01 | 0x02 | 0x08 | 0x10;  // the dots of the upper two rows
+  std::string text;
+  std::string_view rest = drawn;
+  while (!rest.empty()) {
+    const auto sign = std::ranges::find_if(signs, [&](const auto& one) { return rest.starts_with(one.first); });
+    const bool is_dots = rest.size() >= 3 && rest[0] == '\xE2' && (rest[1] & 0xFC) == 0xA0;  // U+2800 to U+28FF
+    size_t size = 1;
+    if (sign != signs.end()) {
+      size = sign->first.size();
+      text += sign->second;
+    } else if (is_dots) {
+      size = 3;
+      const auto bits = static_cast<uint8_t>(((rest[1] & 0x03) << 6) | (rest[2] & 0x3F));
+      text += (bits & upper) == 0 ? '.' : (bits & ~upper) == 0 ? '\'' : ':';
+    } else {
+      text += rest.front();
+    }
+    rest.remove_prefix(size);
+  }
+  return text;
 }
 
 }  // namespace terrace::observe

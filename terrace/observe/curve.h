@@ -32,4 +32,8 @@ struct Chart {
 // levels and x and is truncated where it is too long. Without points it returns one line that says so.
 std::string draw(const Chart& chart);
 
+// The text with an ASCII character in place of each sign that draw() draws with, for terminals that do not show UTF-8:
+// a character of dots is "'", "." or ":", by the half that has dots. Other characters stay.
+std::string in_ascii(const std::string& drawn);
+
 }  // namespace terrace::observe

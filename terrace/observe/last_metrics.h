@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "terrace/observe/metrics.h"
 
@@ -11,5 +12,9 @@ namespace terrace::observe {
 // As read_metrics(), but only of the last lines of the file, at most `most_bytes` together. Nothing where there is no
 // file.
 RunMetrics read_last_metrics(const std::filesystem::path& folder, int64_t most_bytes = 65'536);
+
+// When the line of the last step was written, in seconds since the epoch by the clock of the machine that trains.
+// Nothing where there is no step yet, or an earlier version wrote it.
+std::optional<double> time_of_last_step(const std::filesystem::path& folder, int64_t most_bytes = 65'536);
 
 }  // namespace terrace::observe

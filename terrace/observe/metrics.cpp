@@ -328,13 +328,10 @@ RunMetrics metrics_in(const std::string& lines_of_file, const MetricNames* by) {
   return metrics;
 }
 
-}  // namespace
-
-RunMetrics read_metrics(const std::filesystem::path& folder) { return metrics_in(read_text(folder / metrics_name)); }
-
-RunMetrics read_last_metrics(const std::filesystem::path& folder, int64_t most_bytes) {
+// The whole lines at the end of the file, at most so many bytes together; "" where there is no file.
+std::string last_lines(const std::filesystem::path& folder, int64_t most_bytes) {
   std::ifstream file(folder / metrics_name, std::ios::binary | std::ios::ate);
-  if (!file) return {};
+  if (!file) return "";
   const auto size = static_cast<int64_t>(file.tellg()), begin = std::max<int64_t>(0, size - most_bytes);
   std::string text(static_cast<size_t>(size - begin), '\0');
   file.seekg(begin);
@@ -342,7 +339,26 @@ RunMetrics read_last_metrics(const std::filesystem::path& folder, int64_t most_b
   text.resize(static_cast<size_t>(std::max<std::streamsize>(0, file.gcount())));
   // The first line is cut unless the text begins at the file's beginning.
   if (begin > 0) text.erase(0, std::min(text.size(), text.find('\n')));
-  return metrics_in(text);
+  return text;
+}
+
+}  // namespace
+
+RunMetrics read_metrics(const std::filesystem::path& folder) { return metrics_in(read_text(folder / metrics_name)); }
+
+RunMetrics read_last_metrics(const std::filesystem::path& folder, int64_t most_bytes) {
+  return metrics_in(last_lines(folder, most_bytes));
+}
+
+std::optional<double> time_of_last_step(const std::filesystem::path& folder, int64_t most_bytes) {
+  std::optional<double> time;
+  for_each_line(last_lines(folder, most_bytes), [&](std::string_view text) {
+    const Json line = parse_line(text);
+    if (!names_of(line)) return;  // of an evaluation
+    const auto written = line.find(time_key);
+    time = written != line.end() && written->is_number() ? std::optional(written->get<double>()) : std::nullopt;
+  });
+  return time;
 }
 
 LossHistory losses_of(const RunMetrics& metrics) {

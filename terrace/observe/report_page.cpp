@@ -24,6 +24,27 @@ Json losses_json(const LossHistory& losses) {
   return {{"training", losses.training}, {"validation", losses.validation}};
 }
 
+Json curves_json(const std::vector<StepCurve>& curves) {
+  Json list = Json::array();
+  for (const StepCurve& curve : curves) list.push_back({{"key", curve.key}, {"points", curve.points}});
+  return list;
+}
+
+std::vector<StepCurve> curves_of(const RunMetrics& metrics) {
+  std::vector<StepCurve> curves;
+  const auto add = [&](const std::string& key, double StepMetrics::*number) {
+    StepCurve curve{.key = key};
+    for (const auto& [step, line] : metrics.steps) {
+      if (std::isfinite(line.*number)) curve.points.emplace_back(step, line.*number);
+    }
+    if (!curve.points.empty()) curves.push_back(std::move(curve));
+  };
+  add("learning_rate", &StepMetrics::learning_rate);
+  add("gradient_norm", &StepMetrics::gradient_norm);
+  add(metrics.names.items + "_per_second", &StepMetrics::items_per_second);
+  return curves;
+}
+
 std::vector<std::pair<double, double>> noise_scales_of(const RunMetrics& metrics) {
   std::vector<std::pair<double, double>> points;
   for (const auto& [step, line] : metrics.steps) {
@@ -60,9 +81,11 @@ Json run_json(const ReportedRun& run) {
   return {{"name", run.name},
           {"figures", run.figures.value_or(nullptr)},
           {"losses", run.losses ? losses_json(*run.losses) : nullptr},
+          {"curves", curves_json(run.curves)},
           {"noise_scales", run.noise_scales},
           {"predicted", run.predicted ? json_of(*run.predicted) : nullptr},
           {"measured", run.measured ? json_of(*run.measured) : nullptr},
+          {"state", run.state.value_or(nullptr)},
           {"plan", run.plan ? plan_json(*run.plan) : nullptr},
           {"notes", notes_of(run)}};
 }
@@ -76,6 +99,7 @@ ReportedRun read_reported_run(const fs::path& folder) {
   return {.name = run_name(folder),
           .figures = figures,
           .losses = losses_of(metrics),
+          .curves = curves_of(metrics),
           .noise_scales = noise_scales_of(metrics),
           .predicted = read_if_there(folder / predicted_step_file),
           .measured = read_if_there(folder / measured_step_file)};

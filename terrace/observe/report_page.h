@@ -31,15 +31,25 @@ struct PlanStatements {
   std::vector<PlannedChange> changes = {};
 };
 
+// A number that each step has, by step; steps in which it is not finite are left out.
+struct StepCurve {
+  std::string key;  // as in metrics.jsonl
+  std::vector<std::pair<double, double>> points = {};
+};
+
 // What the page shows of one run, or of a prediction that nothing has run yet.
 struct ReportedRun {
   std::string name;
   std::optional<Json> figures = {};        // with keys of summarize_run; a prediction gives those that it knows
   std::optional<LossHistory> losses = {};  // none: a prediction alone
+  // The learning rate, the gradient norm and the rate of what the family counts; only those that have a number.
+  std::vector<StepCurve> curves = {};
   // (step, samples) of the gradient noise scales that were measured and are numbers.
   std::vector<std::pair<double, double>> noise_scales = {};
   std::optional<StepRecord> predicted = {}, measured = {};
   std::optional<PlanStatements> plan = {};
+  // Whether it trains and how far it is, for a page that is asked for while it does; keys of terrace status.
+  std::optional<Json> state = {};
   std::vector<std::string> notes = {};  // sentences that the page has beside those on what the run lacks
 };
 
@@ -47,8 +57,8 @@ struct ReportedRun {
 // the folder holds no run or a record cannot be read.
 ReportedRun read_reported_run(const std::filesystem::path& folder);
 
-// The data of the page: the title and for each run its name, figures, losses, noise scales, records, plan (null where
-// there are none) and notes, sentences that say how to get what is missing.
+// The data of the page: the title and for each run its name, figures, losses, curves, noise scales, records, state and
+// plan (null where there are none) and notes, sentences that say how to get what is missing.
 Json report_data(const std::string& title, const std::vector<ReportedRun>& runs);
 
 // The whole page.

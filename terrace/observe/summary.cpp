@@ -155,6 +155,8 @@ Json summarize(const fs::path& folder, const RunMetrics& metrics) {
                   {metrics.names.items, last.items},
                   {"loss", closing_mean(metrics, [](const StepMetrics& step) { return step.loss; })},
                   {"validation_loss", number_or_null(evaluation.validation_loss)},
+                  {"learning_rate", metrics.steps.empty() ? Json() : number_or_null(last.learning_rate)},
+                  {"gradient_norm", closing_mean(metrics, [](const StepMetrics& step) { return step.gradient_norm; })},
                   {metrics.names.items + "_per_second", median(figures.items_per_second)},
                   {"step_seconds", median(figures.step_seconds)},
                   {"memory_bytes", figures.memory_bytes}};
@@ -242,6 +244,8 @@ std::string draw_summary(const fs::path& folder) {
   for (const Json& baseline : summary["baselines"]) {
     line(baseline["name"], number(baseline["loss"], "{:.3f}", unit + " on all held-out " + items));
   }
+  line("learning rate", number(summary["learning_rate"], "{:.3g}", " in the last step"));
+  line("gradient norm", number(summary["gradient_norm"], "{:.3g}", " (mean of the last steps)"));
   line("speed", fmt::format("{} {}/s, {} s a step (medians)", number(summary[items + "_per_second"], "{:.0f}"), items,
                             number(summary["step_seconds"], "{:.3f}")));
   line("mfu", number(summary["mfu"], "{:.2f}") +

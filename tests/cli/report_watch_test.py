@@ -4,9 +4,11 @@ import json
 import pathlib
 import re
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.parse
 
@@ -47,12 +49,32 @@ class Watching(CommandTest):
         response, page = self.ask()
         self.assertEqual((response.status, response.getheader("Refresh")), (200, "5"))
         self.expect(0, terrace("report", "a", "--output", "whole.html", folder=self.folder))
-        self.assertEqual(page, (self.folder / "whole.html").read_text())
+        of_page = lambda text: re.search(r'id="data">(.*?)</script', text, re.S)[1]
+        data, whole = json.loads(of_page(page)), json.loads(of_page((self.folder / "whole.html").read_text()))
+        self.assertEqual(data["runs"][0] | {"state": None}, whole["runs"][0])
         last = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines() if '"loss"' in line][-1]
         with open(run / "metrics.jsonl", "a") as file:
             file.write(json.dumps(last | {"step": last["step"] + 1, "loss": 0.015625}) + "\n")
         self.assertIn("0.015625", self.ask()[1])
         self.assertFalse((run / "report.html").exists(), "nothing is written")
+
+    def test_the_page_has_the_state_of_the_run(self):
+        run = write_run(self.folder / "a")
+        facts = json.loads((run / "run.json").read_text())
+        (run / "run.json").write_text(json.dumps(facts | {"steps": 250}))
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        now = time.time()
+        lines = [line | {"time": now - 40 + min(0, line["step"] - 200)} for line in lines]
+        (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        self.serve("a")
+        ask = lambda: json.loads(re.search(r'id="data">(.*?)</script', self.ask()[1], re.S)[1])["runs"][0]["state"]
+        state = ask()
+        self.assertEqual((state["state"], state["step"], state["steps"]), ("running", 200, 250))
+        step_seconds = statistics.median_high([line["step_seconds"] for line in lines if "step_seconds" in line][-20:])
+        self.assertAlmostEqual(state["seconds_left"], 50 * step_seconds)
+        self.assertAlmostEqual(state["seconds_since_step"], 40, delta=20)
+        own = json.loads(self.expect(0, terrace("status", "a", "--json", folder=self.folder)).stdout)["runs"][0]
+        self.assertEqual({key: own[key] for key in ("state", "step", "steps")}, {key: state[key] for key in ("state", "step", "steps")})
 
     def test_a_run_that_has_not_begun_is_waited_for(self):
         self.serve("<later>")

@@ -1,12 +1,14 @@
 """Opens the pages of terrace report in a browser without a window: values, hover, zoom, colours, widths. Exits with 77 where
 there is no Chromium."""
 import json
+import math
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -235,6 +237,49 @@ class Values(Pages):
                          ["300 ms", "333", "100 TFLOP/s", "300 GB/s", "52.6%"])
         self.assertEqual(len(self.data('#losses circle[data-run="0"]')), 4)
         self.assertEqual(self.data("#losses line[data-phase]", "phase"), [])
+
+    def test_learning_rate_gradient_norm_and_speed_have_curves_beside_the_loss(self):
+        folder = write_run(self.folder / "curved", sources=())
+        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        for line in lines:
+            if "loss" not in line:
+                continue
+            line["learning_rate"] = 1e-3 * min(1, line["step"] / 20)
+            line["gradient_norm"] = None if line["step"] == 7 else 500 if line["step"] == 90 else 1 + line["step"] / 400
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        self.page("curved.html", "curved", "a")
+        for width in (1280, PHONE_WIDTH):
+            self.open("curved.html", width)
+            self.assertEqual(self.browser.value("document.documentElement.scrollWidth"), width)
+            found = {key: self.data(f'#curves [data-curve="{key}"] path.curve', "run", "points") for key, in self.data("#curves [data-curve]", "curve")}
+            self.assertEqual(found, {"learning_rate": [("0", "200"), ("1", "200")], "gradient_norm": [("0", "199"), ("1", "200")],
+                                     "tokens_per_second": [("0", "200"), ("1", "200")]})  # fmt: skip
+            self.assertEqual(self.texts("#curves h4"), ["learning rate", "gradient norm", "tokens/s"])
+        # Where one step is far above the others, they can still be told apart: 1.0025 and 1.5 are a factor of 1.5 in 500.
+        self.open("curved.html")
+        self.assertIn("logarithmic", self.texts('#curves [data-curve="gradient_norm"] text'))
+        box = self.browser.value("""((path) => { const points = path.getAttribute("d").slice(1).split("L").map((one) => one.split(",").map(Number));
+            const all = points.map((one) => one[1]); return [Math.min(...all), Math.max(...all), points[0][1], points[points.length - 1][1]]; })(
+            document.querySelector('#curves [data-curve="gradient_norm"] path.curve[data-run="0"]'))""")  # fmt: skip
+        self.assertAlmostEqual((box[2] - box[3]) / (box[1] - box[0]), math.log(1.5 / 1.0025) / math.log(500 / 1.0025), places=3)
+        self.assertRegex(self.point_at('#curves [data-curve="learning_rate"] svg', 0.9), r"^curved, step \d+: 0\.001000\na, step \d+: 0\.001000$")
+
+    def test_the_state_of_a_run_is_said_and_its_age_grows(self):
+        state = {"state": "running", "reason": "", "step": 120, "steps": 2000, "seconds_left": 3725.0, "seconds_since_step": 61.0, "seconds_since_sign": 1.0}
+        text = (self.folder / "one.html").read_text()
+        self.assertIn('"state":null', text)
+        (self.folder / "state.html").write_text(text.replace('"state":null', f'"state":{json.dumps(state)}'))
+        self.open("state.html")
+        self.assertRegex(self.texts("[data-state]")[0], r"^running, step 120 of 2,000, about 1 h 2 min left, last step 1 min \d s ago$")
+        before = self.texts("[data-state]")[0]
+        time.sleep(2.5)
+        self.assertNotEqual(self.texts("[data-state]")[0], before)
+        stopped = state | {"state": "stopped", "reason": "on request", "seconds_since_step": None}
+        (self.folder / "state.html").write_text(text.replace('"state":null', f'"state":{json.dumps(stopped)}'))
+        self.open("state.html")
+        self.assertRegex(self.texts("[data-state]")[0], r"^stopped, step 120 of 2,000, last sign \d s ago; on request$")
+        self.open("one.html")
+        self.assertEqual(self.texts("[data-state]"), [])
 
     def test_noise_scales_have_a_sentence_and_a_curve(self):
         self.open("one.html")

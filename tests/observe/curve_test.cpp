@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -136,6 +137,19 @@ TEST(Curve, SurvivesWhatCannotBeDrawn) {
     EXPECT_EQ(lines.size(), 6u);
     for (const auto& line : lines) EXPECT_LE(line.size(), 24u);
   }
+}
+
+TEST(Curve, HasAsManyCharactersInAscii) {
+  const Chart chart{.series = {{"train", falling(500)}, {"held out", {{100, 5}, {400, 4.4}}}, {"third", {{250, 6}}}},
+                    .levels = {{"unigram", 7.25}}};
+  const std::string drawn = draw(chart), ascii = in_ascii(drawn);
+  EXPECT_TRUE(std::ranges::all_of(ascii, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); })) << ascii;
+  const auto before = characters(drawn), after = characters(ascii);
+  ASSERT_EQ(after.size(), before.size());
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ(after[i].size(), before[i].size());
+  EXPECT_NE(ascii.find("o held out   # third"), std::string::npos) << ascii;
+  // All dots, none but the upper two rows, none but the lower two, and a dot in each; other characters stay.
+  EXPECT_EQ(in_ascii("⣿⠛⣤⢁ é漢"), ":'.: é漢");
 }
 
 }  // namespace

@@ -68,5 +68,17 @@ TEST(LastMetrics, AreThoseOfTheWholeFilesEnd) {
   EXPECT_EQ(read_last_metrics(folder.path(), 1 << 30).steps.size(), 500U);
 }
 
+TEST(LastMetrics, SayWhenTheLastStepWasWritten) {
+  const ScratchFolder folder;
+  EXPECT_EQ(time_of_last_step(folder.path()), std::nullopt);
+  const std::string step = R"("loss":1,"tokens":8,"tokens_per_second":2)";
+  const auto write = [&](const std::string& lines) { write_text_atomically(folder.path() / "metrics.jsonl", lines); };
+  write("{\"step\":1," + step + ",\"time\":100.5}\n{\"step\":2," + step + ",\"time\":200.25}\n" +
+        R"({"step":2,"validation_loss":1,"time":300})" + "\n{\"step\":3," + step);  // an evaluation, and a cut line
+  EXPECT_EQ(time_of_last_step(folder.path()), 200.25);
+  write("{\"step\":1," + step + "}\n");  // of a version without times
+  EXPECT_EQ(time_of_last_step(folder.path()), std::nullopt);
+}
+
 }  // namespace
 }  // namespace terrace::observe

@@ -30,6 +30,8 @@ class SummaryTest : public testing::Test {
     for (int64_t step = 1; step <= 3; ++step) {
       writer.write(StepMetrics{.step = step,
                                .loss = 9.0 - static_cast<double>(step),
+                               .gradient_norm = 0.25 * static_cast<double>(step),
+                               .learning_rate = 1e-3 / static_cast<double>(step),
                                .items = 100 * step,
                                .items_per_second = 50.0 * static_cast<double>(step),
                                .step_seconds = 0.5,
@@ -51,6 +53,8 @@ TEST_F(SummaryTest, FiguresOfTheRun) {
   EXPECT_EQ(summary["tokens"], 300);
   EXPECT_EQ(summary["loss"], 6.0);
   EXPECT_EQ(summary["validation_loss"], 6.25);
+  EXPECT_EQ(summary["learning_rate"], 1e-3 / 3);
+  EXPECT_EQ(summary["gradient_norm"], 0.75);
   EXPECT_EQ(summary["unigram_loss"], 6.5);
   EXPECT_EQ(summary["tokens_per_second"], 100.0);
   EXPECT_EQ(summary["memory_bytes"], 3000);

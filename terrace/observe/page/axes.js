@@ -11,11 +11,13 @@ function frame(container, wide, height, margin, label) {
   return {svg, plot, width: width - margin.left - margin.right, height: height - margin.top - margin.bottom};
 }
 
-// Lines of the grid with their numbers below ("x") or on the left ("y"), and the name of the axis.
-function axis({plot, width, height}, scale, side, label, ticks) {
+// Lines of the grid with their numbers below ("x") or on the left ("y"), and the name of the axis. `values`: where the
+// lines are, if not at the ticks of the scale.
+function axis({plot, width, height}, scale, side, label, ticks, values = null) {
   const across = side === "x";
   const drawn = d3.svg.axis().scale(scale).orient(across ? "bottom" : "left").ticks(...ticks).tickPadding(5)
     .innerTickSize(across ? -height : -width).outerTickSize(0);
+  if (values) drawn.tickValues(values).tickFormat(d3.format("g"));
   plot.append("g").attr({class: "axis", transform: `translate(0,${across ? height : 0})`}).call(drawn);
   plot.append("text").attr(across ? {class: "quiet", x: width, y: height + 32, "text-anchor": "end"}
                                   : {class: "quiet", x: 0, y: -8, "text-anchor": "start"}).text(label);
@@ -33,4 +35,20 @@ function followPointer({plot, width, height}, scale, show) {
     line.style("display", "none");
     hideTip();
   });
+}
+
+// Ticks of an axis in powers of ten: as many as there is room for, as plain numbers.
+function powerTicks(scale, room) {
+  const [least, most] = d3.extent(scale.domain()), all = [];
+  for (let power = Math.floor(Math.log10(least)); power <= Math.ceil(Math.log10(most)); ++power) {
+    for (const digit of [1, 2, 5]) all.push({digit, value: Number(`${digit}e${power}`)});
+  }
+  const inside = all.filter(({value}) => value >= least && value <= most), powers = inside.filter(({digit}) => digit === 1);
+  const ticks = (inside.length <= room ? inside : powers).map(({value}) => value), every = Math.ceil(ticks.length / room);
+  return ticks.filter((_, i) => i % every === 0);
+}
+
+// The axis of a logarithmic scale, with at most so many numbers.
+function powerAxis(chart, scale, side, label, [room]) {
+  axis(chart, scale, side, label ? `${label}, logarithmic` : "logarithmic", [room], powerTicks(scale, room));
 }

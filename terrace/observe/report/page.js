@@ -16,6 +16,7 @@ function build({title, runs}) {
   const page = document.getElementById("page"), recorded = runs.filter(hasRecord);
   stripes();
   page.replaceChildren(element("h1", {}, title));
+  stateLines(runs);
   for (const run of runs) {
     const sentence = run.plan ? run.plan.limit : limitSentence(run), name = runs.length > 1 ? [element("strong", {}, `${run.name}: `)] : [];
     if (run.plan) page.append(element("p", {class: run.plan.fits ? "" : "note", "data-verdict": run.plan.fits}, ...name, run.plan.verdict));
@@ -39,6 +40,8 @@ function build({title, runs}) {
   if (runs.some((run) => run.losses && run.losses.training.length)) {
     section("losses", "Loss", "", element("div", {class: "panel"}, lossLegend(runs), chart((place) => lossChart(place, runs))));
   }
+  const curves = [...new Set(runs.flatMap((run) => run.curves.map((one) => one.key)))];
+  if (curves.length) curvesSection(runs, curves);
   const noisy = runs.filter((run) => run.noise_scales.length);
   if (noisy.length) noiseSection(noisy);
 }
