@@ -3,6 +3,7 @@
 import json
 import math
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -48,6 +49,11 @@ class Page(PageTest):
                         self.assertEqual(self.browser.value("document.documentElement.scrollWidth"), width)
                         self.assertEqual(self.browser.problems, [])
 
+    def test_a_window_without_room_draws_without_a_message(self):
+        for name in ("one", "several"):
+            self.open(f"{name}.html", 20)
+            self.assertEqual(self.browser.problems, [])
+
     def test_the_table_and_the_bars_have_the_scores(self):
         self.open("one.html")
         variables = self.json["one"]["variables"]
@@ -76,6 +82,55 @@ class Page(PageTest):
         self.click('#scores [data-lead="18h"]')
         cells = {(name, figure): float(value) for name, figure, value in self.data("#scores td[data-figure]", "variable", "figure", "value")}
         self.assertEqual(cells["u", "rmse"], self.json["several"]["leads"]["18h"]["variables"]["u"]["rmse"])
+
+    def with_scores(self, name, change):
+        """A page whose scores `change` has changed: one of a model that fails at some variables."""
+        text = (self.folder / "several.html").read_text()
+        written = re.search(r'id="data">(.*?)</script', text, re.S)[1]
+        data = json.loads(written)
+        for lead in data["leads"].values():
+            change(lead["variables"])
+        (self.folder / name).write_text(text.replace(written, json.dumps(data).replace("<", "\\u003c")))
+        self.open(name)
+        return data
+
+    def test_the_forecast_is_drawn_above_the_others(self):
+        self.open("several.html")
+        curves = self.data('#leads path.curve[data-variable="u"]', "kind")
+        self.assertEqual([kind for kind, in curves], ["damped persistence", "climatology", "persistence", "forecast"])
+        widths = self.browser.value("""[...document.querySelectorAll('#leads path.curve[data-variable="u"]')].map((one) =>
+            parseFloat(getComputedStyle(one).strokeWidth))""")
+        self.assertGreater(widths[3], max(widths[:3]))
+
+    def test_bars_and_lines_are_readable_where_one_is_134_times_larger(self):
+        def fail(variables):
+            for name, factor in (("u", 134), ("t_500", 0.5)):
+                variables[name]["rmse"] = factor * variables[name]["climatology_rmse"]
+
+        data = self.with_scores("far.html", fail)
+        self.assertIn("error as a share of that of climatology, logarithmic", self.texts("#scores svg text"))
+        bars = self.browser.value("""[...document.querySelectorAll("#scores rect[data-kind]")].map((one) =>
+            [one.dataset.variable, one.dataset.kind, ...["x", "width"].map((key) => Number(one.getAttribute(key)))])""")
+        line = self.browser.value("Number(document.querySelector('#scores line.bound').getAttribute('x1'))")
+        figures = data["leads"][list(data["leads"])[0]]["variables"]
+        keys = {"forecast": "rmse", "persistence": "persistence_rmse", "damped persistence": "damped_persistence_rmse"}
+        shares = [figures[name][keys[kind]] / figures[name]["climatology_rmse"] for name, kind, _, _ in bars]
+        # Lengths are of logarithms, from the line at 1 to the left or to the right.
+        scale = max(width for *_, width in bars) / math.log(134)
+        for (_, _, x, width), share in zip(bars, shares):
+            self.assertAlmostEqual(width, scale * abs(math.log(share)), delta=0.01)
+            self.assertAlmostEqual(x, line if share > 1 else line - width, delta=0.01)
+        self.assertGreater(min(width for (*_, width), share in zip(bars, shares) if share == 0.5), 20)
+        self.assertIn("134", self.texts("#scores svg text"))
+        self.assertTrue(any("logarithmic" in text for text in self.texts("#leads text")))
+        self.assertEqual(self.browser.value("[...document.querySelectorAll('#leads path.curve')].every((one) => !one.getAttribute('d').includes('NaN'))"), True)
+
+    def test_errors_of_zero_are_drawn(self):
+        def constant(variables):
+            for figures in variables.values():
+                figures |= {key: 0.0 for key in figures if key.endswith("rmse")}
+
+        self.with_scores("zero.html", constant)  # no share of an error of 0, and no message in the console
 
     def test_maps_show_truth_forecast_and_error(self):
         self.open("several.html")
