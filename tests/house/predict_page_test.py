@@ -105,6 +105,14 @@ class Page(PageTest):
                         self.assertEqual(self.browser.problems, [])
                         self.assertEqual([where for where, _, more in self.scrolling() if more is None], [])
 
+    def test_a_window_without_room_draws_without_a_message(self):
+        for name in ("two", "one", "many"):
+            for width in (1, 60, 130):
+                self.open(f"{name}.html", width)
+                self.assertEqual(self.browser.problems, [])
+                sizes = self.browser.value("[...document.querySelectorAll('svg')].map((one) => Number(one.getAttribute('height')))")
+                self.assertGreaterEqual(min(sizes), 0)
+
     def test_the_file_asks_for_nothing_from_a_network(self):
         text = (self.folder / "two.html").read_text()
         self.assertIn("default-src 'none'", text)

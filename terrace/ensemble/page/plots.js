@@ -13,8 +13,9 @@ function spreadsOf({figures}) {
 
 // A square chart whose two axes have the same domain, with the line on which both are equal: {plot, x, y}.
 function squareChart(container, [least, most], across, up, label) {
-  const margin = {top: 24, right: 14, bottom: 40, left: 60}, size = Math.min(container.clientWidth, 460);
-  const chart = frame(container, size, size - margin.left - margin.right + margin.top + margin.bottom, margin, label);
+  const margin = {top: 24, right: 14, bottom: 40, left: 60}, margins = margin.left + margin.right;
+  const size = Math.max(margins + LEAST_PLOT, Math.min(container.clientWidth, 460));
+  const chart = frame(container, size, size - margins + margin.top + margin.bottom, margin, label);
   const x = d3.scale.linear().domain([least, most]).nice(5), [first, last] = x.domain();
   const y = d3.scale.linear().domain([first, last]).range([chart.height, 0]);
   x.range([0, chart.width]);
