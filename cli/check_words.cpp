@@ -8,6 +8,7 @@
 
 #include "cli/build_kind.h"
 #include "cli/command_tree.h"
+#include "cli/meant_words.h"
 #include "terrace/base/error.h"
 #include "terrace/base/spelling.h"
 
@@ -39,6 +40,8 @@ bool is_missing(const std::string& word) {
 }
 
 [[noreturn]] void throw_unknown_flag(const Command& command, const std::string& name) {
+  const std::string meant = meant_flag(command.path, name);
+  if (!meant.empty()) throw UserError::of("{} has no flag {}; {}", typed_command(command), name, meant);
   std::vector<std::string> known;
   for (const Flag& flag : command.flags) known.insert(known.end(), flag.names.begin(), flag.names.end());
   throw UserError::of("{} has no flag {}{} See {} --help", typed_command(command), name, guess(name, known),
@@ -59,6 +62,7 @@ void check_words(const std::vector<Command>& commands, const std::vector<std::st
       if (flag->takes_value && equals == std::string::npos) ++i;
     } else if (word.starts_with('-')) {
       const Flag* flag = find_flag(*command, word);
+      if (flag == nullptr && !meant_flag(command->path, word).empty()) throw_unknown_flag(*command, word);
       if (flag != nullptr && flag->takes_value) ++i;
     } else if (!command->children.empty()) {
       const auto child = std::ranges::find(command->children, word);

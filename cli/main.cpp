@@ -5,8 +5,11 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <iostream>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "cli/build_facts.h"
 #include "cli/build_kind.h"
@@ -15,9 +18,12 @@
 #include "cli/commands.h"
 #include "cli/examples.h"
 #include "cli/exit_codes.h"
+#include "cli/help_text.h"
+#include "cli/meant_words.h"
 #include "cli/reporting_process.h"
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
+#include "terrace/base/printable.h"
 #include "terrace/comm/comm.h"
 
 namespace {
@@ -33,6 +39,7 @@ std::string description() {
 
 int run(int argc, char** argv) {
   CLI::App app(description());
+  app.formatter(terrace::cli::help_formatter(terrace::cli::output_columns()));  // of the subcommands too
   app.set_version_flag(
       "--version",
       fmt::format("terrace " TERRACE_VERSION "{}\ncommit: {}\n{}", terrace::cli::build_kind().version_note,
@@ -62,19 +69,24 @@ int run(int argc, char** argv) {
   terrace::cli::add_completion_command(app);
   terrace::cli::add_man_command(app);
   terrace::cli::show_examples(app);
+  const std::vector<std::string> words = terrace::cli::meant_words({argv + 1, argv + argc});
   // All processes of a launch have the same command line, so one of them reports its mistakes.
   const bool is_reporting_rank = terrace::cli::is_reporting_process();
   try {
-    terrace::cli::check_words(terrace::cli::commands_of(app), {argv + 1, argv + argc});
+    terrace::cli::check_words(terrace::cli::commands_of(app), words);
   } catch (const terrace::UserError& error) {
     throw terrace::UserError(is_reporting_rank ? error.what() : "", error.code);
   }
   try {
-    app.parse(argc, argv);
+    std::vector<const char*> line = {argv[0]};
+    for (const std::string& word : words) line.push_back(word.c_str());
+    app.parse(static_cast<int>(line.size()), line.data());
   } catch (const CLI::ParseError& error) {
     if (!is_reporting_rank)
       throw terrace::UserError("", error.get_exit_code() == 0 ? terrace::ExitCode::done : terrace::ExitCode::bad_input);
-    const int code = app.exit(error);
+    std::ostringstream problem;
+    const int code = app.exit(error, std::cout, problem);
+    std::fputs(terrace::printable(problem.str()).c_str(), stderr);
     return code == 0 ? 0 : static_cast<int>(terrace::ExitCode::bad_input);
   }
   return 0;
@@ -92,17 +104,17 @@ int main(int argc, char** argv) {
     return static_cast<int>(terrace::ExitCode::failure);
   } catch (const terrace::UserError& error) {
     if (*error.what() != '\0') {
-      std::fprintf(stderr, "error: %s\n", error.what());
+      std::fprintf(stderr, "error: %s\n", terrace::printable(error.what()).c_str());
     } else if (error.code != terrace::ExitCode::done) {
       // Gives the process that reports the error time to do so, since mpirun ends it as soon as this one fails.
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
     return static_cast<int>(error.code);
   } catch (const terrace::comm::CommError& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    std::fprintf(stderr, "error: %s\n", terrace::printable(error.what()).c_str());
     return static_cast<int>(terrace::ExitCode::peer_failed);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    std::fprintf(stderr, "error: %s\n", terrace::printable(error.what()).c_str());
     return static_cast<int>(terrace::ExitCode::failure);
   }
 }

@@ -237,23 +237,6 @@ class Calibrate(CommandTest):
         self.expect(2, terrace("calibrate", "--device", "tpu"), "tpu")
 
 
-class Program(CommandTest):
-    def test_help_names_every_command_and_each_command_has_its_own(self):
-        general = self.expect(0, terrace("--help")).stdout
-        for command in COMMANDS:
-            self.assertIn(command, general)
-            self.assertIn("Usage: ", self.expect(0, terrace(command, "--help")).stdout)
-
-    def test_arguments_that_are_not_understood_exit_with_2(self):
-        self.expect(2, terrace(), "subcommand")
-        self.expect(2, terrace("trian", "run.toml"), "subcommand")
-        self.expect(2, terrace(""), 'terrace has no subcommand "". Its subcommands are train, ')
-        self.expect(2, terrace("data"), "subcommand")
-        self.expect(2, terrace("report", "run", "--jsno"), "--jsno")
-        for command in ("train", "generate", "export", "import", "report"):
-            self.expect(2, terrace(command), "required")
-
-
 class Data(CommandTest):
     def test_a_missing_input_is_named(self):
         folder = self.scratch()
@@ -440,6 +423,11 @@ class Run(FinishedRun):
 
     def test_report_draws_or_prints_json(self):
         self.assertIn("held-out loss", self.expect(0, terrace("report", "run", "--text", folder=self.folder)).stdout)
+        texts = {locale: terrace("report", "run", "--text", folder=self.folder, LC_ALL=locale).stdout for locale in ("C", "C.UTF-8")}
+        self.assertTrue(texts["C"].isascii())
+        self.assertRegex(texts["C.UTF-8"], "[\u2801-\u28ff]")
+        self.assertEqual([len(line) for line in texts["C"].splitlines()], [len(line) for line in texts["C.UTF-8"].splitlines()])
+        self.assertRegex(texts["C"], r"(?m)^  learning rate +\d.* in the last step$")
         summary = json.loads(self.expect(0, terrace("report", "run", "--json", folder=self.folder)).stdout)
         self.assertEqual((summary["steps"], summary["tokens"]), (4, 4 * 2 * 16))
         self.assertGreater(summary["validation_loss"], 0)

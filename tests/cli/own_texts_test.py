@@ -1,14 +1,18 @@
 """Tests the texts made from the program's flags: completion in bash, zsh and fish, the manual page, examples, suggestions."""
+import fcntl
 import functools
 import os
 import pathlib
 import pty
 import re
 import select
+import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -169,6 +173,43 @@ class Help(unittest.TestCase):
             self.assertTrue(shown, leaf)
             of_help += shown
         self.assertEqual(sorted(of_help), sorted(of_manual))
+
+    def in_terminal(self, columns, *arguments):
+        """What the program prints on a terminal of so many columns."""
+        own, terminals = pty.openpty()
+        fcntl.ioctl(terminals, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        with subprocess.Popen([TERRACE, *arguments], stdout=terminals, stderr=subprocess.DEVNULL, env=environment) as program:
+            os.close(terminals)
+            text = b""
+            while True:
+                try:
+                    part = os.read(own, 65536)
+                except OSError:  # the program has ended
+                    break
+                if not part:
+                    break
+                text += part
+        os.close(own)
+        self.assertEqual(program.returncode, 0)
+        return text.decode().replace("\r\n", "\n")
+
+    def test_is_wrapped_to_the_terminal_and_says_the_same(self):
+        words = lambda text: [word for word in re.sub(r" \\\n", " ", text).split() if word != "#"]
+        for leaf in ("", *LEAVES):
+            whole = printed(*leaf.split(), "--help")
+            for columns in (60, 100):
+                wrapped = self.in_terminal(columns, *leaf.split(), "--help")
+                self.assertEqual(words(wrapped), words(whole))
+                for line in wrapped.splitlines():
+                    # A single word may be longer than its place.
+                    is_word = len(line.rstrip(" \\").split()) == 1 or len(line[30:].split()) == 1
+                    self.assertTrue(len(line) <= columns or is_word or '"' in line, f"{leaf}, {columns}: {line}")
+        # Commands can be copied: a shell reads the same words.
+        shown = re.findall(r"(?:^  # .*\n)+  ((?:.*\\\n)*.*)", self.in_terminal(60, "plan", "--help"), re.M)
+        for example, of_manual in zip(shown, re.findall(r"^  # .*\n  (.*)", printed("plan", "--help"), re.M), strict=True):
+            self.assertEqual(shlex.split(example.replace("\\\n", "")), shlex.split(of_manual))
+        self.assertIn("\\\n", "".join(shown))
 
     def test_commands_are_all_known_to_this_test(self):
         def leaves(path):
