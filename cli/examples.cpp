@@ -15,7 +15,8 @@ namespace {
 std::vector<Example> examples_of_models() {
   return {
       {"data prepare",
-       "terrace data prepare docs --output data/corpus --train-tokenizer data/tokenizer.model --vocabulary 600",
+       "terrace data prepare docs --include \"*.md\" --output data/corpus --train-tokenizer data/tokenizer.model "
+       "--vocabulary 600",
        "Train a tokenizer on a folder of text and encode it"},
       {"data prepare", "terrace data prepare README.md --output data/readme --tokenizer data/tokenizer.model --json",
        "Encode with an existing tokenizer"},

@@ -1,9 +1,11 @@
 // Finds inputs and detects formats by name.
 #include "terrace/data/input_files.h"
 
+#include <fmt/format.h>
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -165,6 +167,32 @@ std::vector<InputFile> find_input_files(const std::vector<std::string>& paths, F
   InputSearch search(format);
   for (const std::string& path : paths) search.add_path(path, excluded, patterns);
   return search.take();
+}
+
+std::string endings_text(const std::vector<InputFile>& files) {
+  struct Ending {
+    std::string name;
+    uint64_t files = 0, bytes = 0;
+  };
+  std::vector<Ending> endings;
+  uint64_t bytes = 0;
+  for (const InputFile& file : files) {
+    const std::string name = file.path.has_extension() ? file.path.extension().string() : "no ending";
+    auto found = std::ranges::find(endings, name, &Ending::name);
+    if (found == endings.end()) found = endings.insert(found, {.name = name});
+    ++found->files;
+    found->bytes += file.bytes;
+    bytes += file.bytes;
+  }
+  if (endings.size() < 2 || bytes == 0) return "";
+  std::ranges::stable_sort(endings, std::greater(), &Ending::bytes);
+  constexpr size_t most = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(most, endings.size()); ++i) {
+    const double percent = 100 * static_cast<double>(endings[i].bytes) / static_cast<double>(bytes);
+    text += fmt::format("{}{} of {} ({:.0f}%)", i == 0 ? "" : ", ", endings[i].files, endings[i].name, percent);
+  }
+  return endings.size() > most ? fmt::format("{} and {} more endings", text, endings.size() - most) : text;
 }
 
 }  // namespace terrace::data

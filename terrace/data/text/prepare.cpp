@@ -178,6 +178,7 @@ class TextRun {
                                                      unigram_path(bin_path(options_.output)), options_.tokenizer};
     files_ = find_input_files(options_.inputs, options_.format, outputs, options_.patterns);
     check_shareable(files_, ranks_.size());
+    say_what_folders_hold();
     check_inputs(files_, options_.rules, options_.max_malformed, [&] { check_stop(options_); });
     std::vector<PartInput> inputs;
     std::vector<int> formats;
@@ -206,6 +207,14 @@ class TextRun {
     if (!options_.train) return;
     write_text_atomically(parts_.folder() / "tokenizer", made_.model);
     write_text_atomically(parts_.folder() / "training", made_.training);
+  }
+
+  // Drawings and programs are text too, and would be learned from.
+  void say_what_folders_hold() const {
+    const bool has_folder = std::ranges::any_of(
+        options_.inputs, [](const std::string& input) { return std::filesystem::is_directory(input); });
+    const std::string endings = has_folder && options_.patterns.include.empty() ? endings_text(files_) : "";
+    if (!endings.empty()) log_info("files by ending: {}; --include and --exclude choose among them", endings);
   }
 
   void join() {
