@@ -109,6 +109,15 @@ TEST(Prepare, PatternsChooseFilesOfFolders) {
   EXPECT_EQ(taken({.exclude = {"*.txt"}}), (Names{"b.md", "c/e.md"}));
   EXPECT_EQ(taken({.include = {"c/*", "b.*"}, .exclude = {"c/f/*"}}), (Names{"b.md", "c/d.txt", "c/e.md"}));
   EXPECT_THAT(user_error([&] { taken({.include = {"*.rst"}}); }), HasSubstr("--include and --exclude leave"));
+  const auto said = [&](const FilePatterns& patterns) {
+    testing::internal::CaptureStdout();
+    taken(patterns);
+    return testing::internal::GetCapturedStdout();
+  };
+  // Of 21 and 10 bytes.
+  EXPECT_THAT(said({}), HasSubstr("files by ending: 3 of .txt (68%), 2 of .md (32%); --include and --exclude choose"));
+  EXPECT_THAT(said({.exclude = {"*.md"}}), Not(HasSubstr("by ending")));
+  EXPECT_THAT(said({.include = {"*"}}), Not(HasSubstr("by ending")));
   // A file that is named itself is taken.
   options.inputs = {folder / "in/b.md"};
   EXPECT_EQ(taken({.include = {"*.txt"}}), (Names{"b.md"}));
