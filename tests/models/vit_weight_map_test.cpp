@@ -90,6 +90,15 @@ TEST(VitWeightMap, MatchesVariablesByName) {
   EXPECT_TRUE(computed(map, "embedding.tokens.variables", counted({4, 8}))[2].equal(counted({4, 8})[0]));
 }
 
+TEST(VitWeightMap, NotesWhichVariablesAreNewAndWhichAreLeftOut) {
+  ::testing::internal::CaptureStdout();
+  EXPECT_THAT(map_to({"model.variables=[\"v\",\"w\",\"t\"]", "model.outputs=[\"t\",\"w\"]"}).notes,
+              ::testing::ElementsAre("new inputs with initial values: w", "inputs of the checkpoint left out: u",
+                                     "new outputs with initial values: w", "outputs of the checkpoint left out: v"));
+  EXPECT_TRUE(map_to({"model.variables=[\"u\",\"v\",\"t\"]"}).notes.empty());  // in another order
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");                     // whoever asks for the map says it
+}
+
 TEST(VitWeightMap, MatchesOutputsByName) {
   const Keys keys = {"model.outputs=[\"v\",\"u\",\"t\"]"};
   const WeightMap map = map_to(keys);

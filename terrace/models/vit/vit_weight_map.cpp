@@ -11,7 +11,6 @@
 #include <optional>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
 #include "terrace/data/fields/fields_description.h"
 #include "terrace/data/fields/longitude_circle.h"
 #include "terrace/data/fields/scanned_fields.h"
@@ -57,7 +56,8 @@ std::function<at::Tensor()> new_values(const config::Config& config, const std::
   };
 }
 
-void tell(const char* what, const Names& wanted, const Names& stored) {
+// A map is made several times, on each rank and by checks, so what it does is a note that the run says once.
+void note(const char* what, const Names& wanted, const Names& stored, std::vector<std::string>& notes) {
   const auto without = [](const Names& list, const Names& others) {
     Names rest;
     std::ranges::copy_if(list, std::back_inserter(rest),
@@ -65,8 +65,8 @@ void tell(const char* what, const Names& wanted, const Names& stored) {
     return rest;
   };
   const Names added = without(wanted, stored), left = without(stored, wanted);
-  if (!added.empty()) log_info("initial weights: new {} with new values: {}", what, fmt::join(added, ", "));
-  if (!left.empty()) log_info("initial weights: {} of the checkpoint left out: {}", what, fmt::join(left, ", "));
+  if (!added.empty()) notes.push_back(fmt::format("new {} with initial values: {}", what, fmt::join(added, ", ")));
+  if (!left.empty()) notes.push_back(fmt::format("{} of the checkpoint left out: {}", what, fmt::join(left, ", ")));
 }
 
 using data::FieldGrid;
@@ -172,7 +172,7 @@ WeightMap vit_weight_map(const WeightMapRequest& request) {
   };
   if (stored.width != wanted.width || stored.patch != wanted.patch) return map;  // the shapes are refused
   if (stored.channels != wanted.channels) {
-    tell("inputs", wanted.channels, stored.channels);
+    note("inputs", wanted.channels, stored.channels, map.notes);
     const std::vector<int64_t> indices = stored_indices(wanted.channels, stored.channels);
     for (const char* part : {"weight", "bias", "variables"}) {
       const std::string name = std::string("embedding.tokens.") + part;
@@ -182,7 +182,7 @@ WeightMap vit_weight_map(const WeightMapRequest& request) {
     }
   }
   if (stored.outputs != wanted.outputs) {
-    tell("outputs", wanted.outputs, stored.outputs);
+    note("outputs", wanted.outputs, stored.outputs, map.notes);
     const std::vector<int64_t> indices = stored_indices(wanted.outputs, stored.outputs);
     for (const char* part : {"weight", "bias"}) {
       const std::string name = std::string("head.output.") + part;
