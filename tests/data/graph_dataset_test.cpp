@@ -135,7 +135,7 @@ TEST(GraphsDataset, LoadsOnOneMeshAreDifferentStructuresUnlessTheirGeometryIsToS
   const TemporaryFolder folder;
   std::string text;
   for (int load = 0; load < 100; ++load) {
-    text += fmt::format("2\nProperties=species:S:1:pos:R:3:load:R:1\nX 0 0 0 {}\nX 0 0 1 1\n", load / 2);
+    text += fmt::format("2\nProperties=species:S:1:pos:R:3:load:R:1\nH 0 0 0 {}\nH 0 0 1 1\n", load / 2);
   }
   const std::string file = folder.write("loads.xyz", text);
   const GraphFlags thirds = {{"split", {"0.6", "0.2", "0.2"}}};

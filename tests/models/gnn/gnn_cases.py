@@ -367,6 +367,16 @@ def values(inputs, graph, options):
     return result
 
 
+def spread_of(values, labelled):
+    """The sum over the columns of the largest less the least of the labelled numbers."""
+    spread = torch.zeros((), dtype=values.dtype)
+    for column, counts in zip(values.T, labelled.T):
+        counted = column[counts > 0]
+        if len(counted) > 0:
+            spread = spread + counted.max() - counted.min()
+    return spread
+
+
 def gnn(inputs, options):
     graph = Graph(inputs, options)
     results = {}
@@ -380,10 +390,11 @@ def gnn(inputs, options):
         name = output["name"]
         mean, variance = of_outputs[name]
         results["value." + name] = evaluated[name][0] * inputs["scales." + name] + inputs["offsets." + name]
-        error = mean - inputs["targets." + name]
+        given, label = mean.detach(), inputs["targets." + name]
+        error = mean - label
         if output["per_atom"]:
             atoms = torch.bincount(graph.of_atoms, minlength=graph.graphs)[:, None].to(error.dtype)
-            error = error / atoms
+            error, given, label = error / atoms, given / atoms, label / atoms
             variance = None if variance is None else variance / atoms**2
         if variance is not None:
             loss = F.gaussian_nll_loss(error, torch.zeros_like(error), variance, reduction="none", eps=1e-12)
@@ -394,5 +405,5 @@ def gnn(inputs, options):
         labelled = inputs["labelled." + name]
         results["loss." + name] = (loss * labelled).sum()
         in_units = error.detach() * inputs["scales." + name] * labelled
-        results["errors." + name] = torch.stack([in_units.abs().sum(), (in_units**2).sum()])
+        results["errors." + name] = torch.stack([in_units.abs().sum(), (in_units**2).sum(), spread_of(given, labelled), spread_of(label, labelled)])
     return results
