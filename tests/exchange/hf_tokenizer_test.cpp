@@ -105,8 +105,9 @@ TEST(HfTokenizer, AnImportTakesTheFileThatTheFolderHas) {
   EXPECT_EQ(older->end_token(), 259);
   write_text_atomically(folder / "tokenizer.json", "{}");
   EXPECT_EQ(read_hf_tokenizer(folder.path()), "{}");
-  write_text_atomically(folder / "tokenizer.model", "a model");
-  EXPECT_EQ(read_hf_tokenizer(folder.path()), "a model");
+  const std::string trained = sentencepiece_model(folder);
+  write_text_atomically(folder / "tokenizer.model", trained);
+  EXPECT_EQ(read_hf_tokenizer(folder.path()), trained);
 }
 
 TEST(HfTokenizer, ATokenizerWithMoreTokensThanTheModelIsRefused) {

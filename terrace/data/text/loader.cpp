@@ -234,16 +234,12 @@ void WindowReader::read(const Windows& windows, uint64_t sample, std::span<int64
 }
 
 void Loader::follow(OrderVersion version) {
+  if (state_->version == version) return;
   state_->version = version;
   if (!state_->train.corpora.empty()) state_->mix();
 }
 
 OrderVersion Loader::order_version() const { return state_->version; }
-
-bool Loader::has_weights() const {
-  return !state_->weights.empty() ||
-         std::ranges::any_of(state_->phases, [](const PhaseWindows& phase) { return !phase.weights.empty(); });
-}
 
 const NodeOrder* Loader::node_order() const { return state_->node_order.get(); }
 

@@ -57,9 +57,8 @@ class Loader {
   void read_by(std::shared_ptr<const StagedReader> staged);
   const NodeOrder* node_order() const;  // of the training samples; null unless data.order = "node"
 
-  // Whether the training samples of any part of the run are weighted, and by which version these are ordered from now
-  // on; at first by the latest. Called before several threads use the loader.
-  bool has_weights() const;
+  // By which version weighted training samples are ordered from now on; at first by the latest. Called before several
+  // threads use the loader.
   void follow(OrderVersion version);
   OrderVersion order_version() const;
 

@@ -291,12 +291,12 @@ Json TextSource::identity() const {
   identity["tokenizer"] = fs::exists(tokenizer_) ? Json(file_checksum(tokenizer_)) : Json();
   Json phases = loader_.phase_identities();
   if (!phases.empty()) identity["phases"] = std::move(phases);
-  if (loader_.has_weights()) record_order(loader_.order_version(), identity);
+  // Also without weights, since a later phase may have some.
+  record_order(loader_.order_version(), identity);
   return identity;
 }
 
 void TextSource::follow_order_of(const Json& older, Json& own) {
-  if (!loader_.has_weights()) return;
   loader_.follow(recorded_order(older));
   record_order(loader_.order_version(), own);
 }

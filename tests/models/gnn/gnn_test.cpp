@@ -339,9 +339,9 @@ TEST_P(GnnGraphs, HaveTheSameSumsOfOneBatchAndOfItsGraphs) {
     }
   }
   // Of figures the sums of errors and squares; spreads are those of each batch.
-  const auto sum_of = [](const Tensor& term) { return term.dim() == 1 ? term.narrow(0, 0, 2) : term; };
+  const auto sum_of = [](const at::Tensor& term) { return term.dim() == 1 ? term.narrow(0, 0, 2) : term; };
   for (size_t term = 0; term < sums.size(); ++term) {
-    const Tensor whole_sum = sum_of(sums[term]);
+    const at::Tensor whole_sum = sum_of(sums[term]);
     EXPECT_LE(largest(whole_sum.sub(sum_of(added[term]))), 1e-5 * std::max(1.0, largest(whole_sum))) << term;
   }
   const std::vector<nn::Parameter*> parameters = whole->parameters(), others = parts->parameters();
