@@ -63,6 +63,7 @@ class RunChecker {
       part();
       return true;
     } catch (const UserError& error) {
+      if (error.code == ExitCode::stopped) throw;
       check.problems.emplace_back(error.what());
       if (check.code != ExitCode::bad_input) check.code = error.code;
       return false;

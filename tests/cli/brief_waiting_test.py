@@ -41,7 +41,7 @@ class BriefWaiting(CommandTest):
         (folder / "run.toml").write_text(TINY)
         prepare_corpus(folder)
         for given in ({}, {"GOMP_SPINCOUNT": "77"}):
-            result = subprocess.run([TERRACE, "launch", "run.toml", "--machine", "laptop", "--nodes", "1", "--submit"], cwd=folder,
+            result = subprocess.run([TERRACE, "launch", "run.toml", "--machine", "laptop", "--nodes", "1", "--set", "train.global_batch=4", "--submit"], cwd=folder,
                                     env=UNSET | given | {"PATH": f"{folder}:{os.environ['PATH']}"}, capture_output=True, text=True, timeout=60)  # fmt: skip
             self.expect(0, result)
             lines = (folder / "environment").read_text().splitlines()

@@ -151,6 +151,7 @@ std::pair<int64_t, double> counted_edges(const GraphsDataset& dataset, const Nei
       degrees.push_back(list.first_edge[atom + 1] - list.first_edge[atom]);
     }
   } catch (const UserError& error) {
+    if (error.code == ExitCode::stopped) throw;
     throw UserError::of("{}: structure {} (of {}, structure {}): {}", dataset.prefix(), structure + 1,
                         dataset.description().sources.at(static_cast<size_t>(view.source)), view.number + 1,
                         error.what());

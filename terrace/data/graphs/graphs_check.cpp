@@ -65,6 +65,7 @@ class GraphsCheck {
     try {
       read();
     } catch (const UserError& error) {
+      if (error.code == ExitCode::stopped) throw;
       add(error.what());
     }
   }

@@ -1,5 +1,6 @@
 """Trains reading = "hydragnn" on the synthetic graphs of HydraGNN's own tests, at their sizes, and holds the errors against
-their thresholds, at five seeds. usage: hydragnn_test.py BUILD [all]; without `all` a part that takes half a minute."""
+their thresholds, at five seeds. usage: hydragnn_thresholds.py BUILD [all]; without
+`all` a part that takes half a minute. Not all thresholds are reached yet: schnet with a conv head misses its own."""
 import json
 import pathlib
 import sys
@@ -13,6 +14,7 @@ EVERYTHING = sys.argv[-1] == "all"
 if EVERYTHING:
     sys.argv.pop()
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/cli"))
 from commands_test import CommandTest, terrace
 
 SEEDS = range(1, 6)
@@ -43,7 +45,8 @@ NODES = "".join(OUTPUT.format(f"node_{name}", "node", name, 10, 1.0) for name in
 # Of its ci.json, ci_multihead.json and ci_conv_head.json: sizes, batch and learning rate.
 CASES = {"single": (HEAD + "width = 8\nshared_layers = 2\nshared_width = 4\n" + OUTPUT.format("total", "graph", "total", 10, 1.0), 32, 0.02),
          "multi": (HEAD + "width = 8\nshared_layers = 2\nshared_width = 10\n" + OUTPUT.format("total", "graph", "total", 10, 20.0) + NODES, 16, 0.01),
-         "conv": (HEAD + "width = 20\n" + OUTPUT.format("node_x", "node", "x", 20, 1.0) + 'head = "conv"\n', 32, 0.02)}
+         "conv": (HEAD.replace('pooling = "mean"\n', "") + "width = 20\n"
+                  + OUTPUT.format("node_x", "node", "x", 20, 1.0).replace("width = 20\n", "") + 'head = "conv"\n', 32, 0.02)}
 # Mean squared and mean absolute error of each output.
 THRESHOLDS = {"schnet": (0.20, 0.20), "egnn": (0.20, 0.20), "painn": (0.60, 0.60), "gin": (0.25, 0.20), "gatv2": (0.60, 0.70),
               "pna": (0.20, 0.20), "cgcnn": (0.50, 0.40)}
