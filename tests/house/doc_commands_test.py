@@ -11,10 +11,11 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 WRITTEN = {"build", "docs", "runs", "data", "exported", "imported", ".git"}
 
 
-def commands():
+def commands(are_run=True):
+    """Those that are run here, or those that other tests run."""
     for line in (SOURCE / "tests/house/doc_commands.txt").read_text().splitlines():
         kind, _, command = line.partition(": ")
-        if kind in ("first", "run"):
+        if (kind in ("first", "run")) == are_run:
             yield command
 
 
@@ -40,7 +41,8 @@ def main():
         (pathlib.Path(folder) / "build/release").symlink_to(build)
         count = 0
         documented = list(commands())
-        shown = [command for command in examples(build / "terrace") if command not in documented]
+        elsewhere = set(commands(are_run=False))
+        shown = [command for command in examples(build / "terrace") if command not in documented and command not in elsewhere]
         for command in documented + shown:
             count += 1
             print(f"$ {command}", flush=True)
