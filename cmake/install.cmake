@@ -63,7 +63,7 @@ function(terrace_install_pkg_config_file rooms)
     get_target_property(of_torch terrace_torch INTERFACE_LINK_OPTIONS)
     string(REPLACE "${TERRACE_TORCH_ROOT}" "\${torch}" of_torch "${of_torch}")
     list(APPEND libraries ${of_torch})
-    if(TERRACE_RELOCATABLE)  # the programs of an installation are told so in another way
+    if(TERRACE_RELOCATABLE)  # the programs of an installation get it in another way
       list(APPEND libraries "-Wl,-rpath,\${torch}/lib")
     endif()
     if(MPI_C_FOUND)

@@ -35,7 +35,8 @@ std::vector<InputFile> find_input_files(const std::vector<std::string>& paths, F
                                         const std::vector<std::filesystem::path>& excluded = {},
                                         const FilePatterns& patterns = {});
 
-// "33 of .md (86%), 6 of .svg (14%)", with shares of the bytes, the largest first; "" where all names end alike.
+// "33 of .md (86%), 6 of .svg (14%)", with shares of the bytes, the largest first; "" where all names have the same
+// ending.
 std::string endings_text(const std::vector<InputFile>& files);
 
 }  // namespace terrace::data

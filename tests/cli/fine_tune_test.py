@@ -47,7 +47,7 @@ folder = "before"
 
 
 def clusters(count, displacement, elements):
-    """Clusters around the corners of a cube, the more alike the smaller the displacement is."""
+    """Clusters around the corners of a cube, the more similar the smaller the displacement is."""
     draw, made = np.random.default_rng(4), []
     for number in range(count):
         atoms = Atoms(elements[: 3 + number % 2], positions=1.2 * np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])[: 3 + number % 2])

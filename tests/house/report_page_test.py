@@ -255,7 +255,7 @@ class Values(Pages):
             self.assertEqual(found, {"learning_rate": [("0", "200"), ("1", "200")], "gradient_norm": [("0", "199"), ("1", "200")],
                                      "tokens_per_second": [("0", "200"), ("1", "200")]})  # fmt: skip
             self.assertEqual(self.texts("#curves h4"), ["learning rate", "gradient norm", "tokens/s"])
-        # Where one step is far above the others, they can still be told apart: 1.0025 and 1.5 are a factor of 1.5 in 500.
+        # Where one step is far above the others, they can still be distinguished: 1.0025 and 1.5 are a factor of 1.5 in 500.
         self.open("curved.html")
         self.assertIn("logarithmic", self.texts('#curves [data-curve="gradient_norm"] text'))
         box = self.browser.value("""((path) => { const points = path.getAttribute("d").slice(1).split("L").map((one) => one.split(",").map(Number));

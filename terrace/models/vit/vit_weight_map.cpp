@@ -79,7 +79,7 @@ std::optional<FieldGrid> described_grid(const std::filesystem::path& path, const
     const bool fits = std::ssize(description.latitudes) == model.latitudes() &&
                       std::ssize(description.longitudes) == model.longitudes();
     if (fits) return FieldGrid{description.latitudes, description.longitudes};
-  } catch (const UserError&) {  // whoever reads the data says so
+  } catch (const UserError&) {  // reported where the data are read
   }
   return std::nullopt;
 }

@@ -1,7 +1,7 @@
 // Numbers of the steps beside the loss, each in a chart of its own.
 "use strict";
 
-const MOST_RATIO = 50;  // of the largest value and the median, above which small values could not be told apart
+const MOST_RATIO = 50;  // of the largest value and the median, above which small values could not be distinguished
 
 // By step, on an axis that begins at 0, or in powers of ten where a few values are far above the others. Curves are
 // {run, points} with at least one point each.
