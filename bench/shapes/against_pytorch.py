@@ -6,7 +6,8 @@
                                                             [--vectors avx2] [--processor-time]
 
 All of a shape stay resident and take turns, as in bench/step/compare.py. With --vectors avx2 all are held to the instructions of
-processors without AVX-512. With --processor-time a step takes as long as the processor time of its process, which other programs on
+processors without AVX-512; there PyTorch's steps in bf16 take minutes, and --peers "own fp32" --precisions bf16,fp16 compares ours with
+those in fp32. With --processor-time a step takes as long as the processor time of its process, which other programs on
 the machine change little: for one core, as under taskset -c 0. The last table has, for each precision, the
 geometric mean of our tokens per second to those of the best peer of each shape, the worst shape, and the mean of our
 memory to that peer's.

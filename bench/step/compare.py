@@ -25,13 +25,19 @@ PEERS = ("eager", "compile", "eager tuned", "compile tuned")
 def participants(workload, precision, peers, folder):
     shape = WORKLOADS[workload]
     prefix = corpus_in(folder, shape.vocabulary)
-    config = folder / f"{workload}_{precision}.toml"
-    config.write_text(shape.config(prefix, precision, folder / "run"))
-    ours = Participant("terrace", [ROOT / "build/release/bench/bench_step_trainer", config])
+
+    def trainer(name, precision):
+        config = folder / f"{workload}_{precision}.toml"
+        config.write_text(shape.config(prefix, precision, folder / f"run_{precision}"))
+        return Participant(name, [ROOT / "build/release/bench/bench_step_trainer", config])
+
     tuned = tuned_environment(folder)
-    all_of_them = [ours]
+    all_of_them = [trainer("terrace", precision)]
     for peer in peers:
         how, _, setting = peer.partition(" ")
+        if how == "own":
+            all_of_them.append(trainer(peer, setting))
+            continue
         environment = dict(tuned) if setting else {}
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
         command = [sys.executable, HERE / "peer.py", shape.spec(), precision, how, f"{prefix}.bin"]

@@ -190,6 +190,15 @@ bool MpiEngine::advance_until_complete(MpiOperation& operation) {
   return operation.is_complete() || has_failed();
 }
 
+// A rank that yields to another program loses a time slice, while one that wakes up gets its core back at once.
+void MpiEngine::give_way(Clock::duration pause) {
+  constexpr Clock::duration part_of_a_slice = 500us, sharing_time = 1s;
+  const auto now = Clock::now();
+  if (now < shared_until_.load()) return std::this_thread::sleep_for(pause);
+  std::this_thread::yield();
+  if (Clock::now() - now > part_of_a_slice) shared_until_ = now + sharing_time;
+}
+
 void MpiEngine::wait(MpiOperation& operation) {
   constexpr int64_t eager_tries = 20, tries_between_looks = 32, busy_tries = 1000;
   constexpr auto busy_time = 10ms;
@@ -221,7 +230,7 @@ void MpiEngine::wait(MpiOperation& operation) {
       const Clock::duration waited = (Clock::now() - began) / pauses_of_a_wait;
       std::this_thread::sleep_for(num_polled_ > 0 ? pause : std::clamp(waited, pause, longest_pause));
     } else if (tries > eager_tries) {
-      std::this_thread::yield();
+      give_way(pause);
     }
     // On a busy machine a few tries can take long.
     const bool long_since = tries % tries_between_looks == 0 && Clock::now() - began > busy_time;

@@ -71,6 +71,7 @@ class MpiEngine {
   bool wait_for_others_to_end(MPI_Request& barrier);
   void finish_sending();
   void fail(const std::string& reason) { set_failure(reason, true, std::nullopt); }
+  void give_way(Clock::duration pause);
   void fail_if_late(MpiOperation& operation, Clock::time_point began);
   void check_long_wait(MpiOperation& operation, double waited_seconds);
   std::optional<int64_t> find_ended_among(const std::vector<int64_t>& ranks) const;
@@ -101,6 +102,7 @@ class MpiEngine {
   std::atomic<size_t> num_outstanding_ = 0;
   std::atomic<size_t> num_polled_ = 0;  // outstanding operations that need polling
   std::atomic<int> num_waiting_ = 0;
+  std::atomic<Clock::time_point> shared_until_ = Clock::time_point();  // for how long cores are taken for shared
   std::atomic<Clock::time_point> last_start_ = Clock::now();
   std::atomic<Clock::time_point> last_polled_start_ = Clock::now();
   // What wakes the thread when it is no longer zero; null while the thread does not sleep for long.
