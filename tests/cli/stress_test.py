@@ -18,39 +18,8 @@ from ase.calculators.singlepoint import SinglePointCalculator
 from ase.calculators.socketio import SocketIOCalculator
 
 from commands_test import TERRACE, CommandTest, terrace
+from potential import potential_config
 
-CONFIG = """[model]
-family = "gnn"
-conv = "schnet"
-layers = 2
-width = 16
-radius = 4.5
-radial = 16
-
-[[model.outputs]]
-name = "energy"
-per_atom = true
-
-[[model.outputs]]
-name = "forces"
-derivative_of = "energy"
-weight = 5.0
-STRESS
-[data]
-train = ["DATA"]
-
-[train]
-global_batch = 16
-steps = STEPS
-threads = 1
-evaluate_every = 0
-
-[optimizer]
-learning_rate = 5e-3
-
-[checkpoint]
-folder = "RUN"
-"""
 STRESS = """
 [[model.outputs]]
 name = "stress"
@@ -102,8 +71,9 @@ def prepare(name, structures, *flags, code=0):
 
 
 def train(data, folder, stress="stress", steps=120, code=0):
-    text = CONFIG.replace("STRESS", STRESS.replace("LABEL", stress) if stress else "")
-    text = text.replace("DATA", data).replace("RUN", folder).replace("STEPS", str(steps))
+    text = potential_config(data, folder, steps, radius=4.5, batch=16)
+    if stress:
+        text += STRESS.replace("LABEL", stress)
     (StressTest.folder / (folder + ".toml")).write_text(text)
     return run("train", folder + ".toml", code=code)
 
