@@ -19,6 +19,11 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+const std::string one_atom_cif =
+    "data_x\n_cell_length_a 3\n_cell_length_b 3\n_cell_length_c 3\n_cell_angle_alpha 90\n_cell_angle_beta 90\n"
+    "_cell_angle_gamma 90\nloop_\n_atom_site_type_symbol\n_atom_site_fract_x\n_atom_site_fract_y\n_atom_site_fract_z\n"
+    "Fe 0 0 0\n";
+
 TEST(Quantities, AreKnownByTheirNames) {
   for (const char* name : {"energy", "REF_energy", "energy_ref", "dft_energy", "free-energy", "Total_Energy"}) {
     EXPECT_EQ(quantity_of(name), Quantity::energy) << name;
@@ -89,7 +94,73 @@ TEST(DeclaredUnits, OfAFileAreConvertedOrRefused) {
   EXPECT_TRUE(read("energy=1 energy-unit=eV").notes.empty());
   const auto refused = [&](const std::string& keys) { return user_error([&] { read(keys); }); };
   EXPECT_THAT(refused("energy=1 energy-unit=furlong"), AllOf(HasSubstr("\"furlong\""), HasSubstr("kcal/mol")));
-  EXPECT_THAT(refused("energy=1 energy-unit=hartree"), HasSubstr("forces has no unit"));
+  EXPECT_THAT(refused("energy=1 energy-unit=hartree"),
+              AllOf(HasSubstr("forces has no unit"), HasSubstr("UNIT is hartree/bohr, eV/angstrom or another")));
+  // ASE writes both energies, in one unit.
+  EXPECT_THAT(
+      refused("energy=1 free_energy=1 energy-unit=hartree forces-unit=hartree/bohr"),
+      HasSubstr("energy is in hartree, and free_energy has no unit; declare it too, by free_energy-unit=UNIT in "
+                "the file or --units free_energy=UNIT, where UNIT is hartree if it is in the same"));
+}
+
+TEST(DeclaredUnits, OfOtherPropertiesAreNotedUnlessTheyDiffer) {
+  const TemporaryFolder folder;
+  const std::string in_ev = folder.write("a.xyz", "1\ngap=1 gap-unit=eV formula_units=4 dye_unit=none\nH 0 0 0\n"),
+                    in_mev = folder.write("b.xyz", "1\ngap=900 gap_units=meV formula_units=4\nH 0 0 0\n"),
+                    in_any = folder.write("c.xyz", "1\ngap=1 formula_units=4\nH 0 0 0\n");
+  prepare_graphs({in_ev, in_any}, folder / "p");
+  const GraphsDescription all = GraphsDataset(folder / "p").description();
+  ASSERT_EQ(all.properties.size(), 2u);
+  EXPECT_EQ(all.properties[0].name + all.properties[0].units, "formula_units");
+  EXPECT_EQ(all.properties[1].name + all.properties[1].units, "gapeV");
+  EXPECT_THAT(refused_graphs(folder, {in_ev, in_mev}),
+              AllOf(HasSubstr("b.xyz: structure 1: gap is in meV, and in "), HasSubstr("a.xyz: structure 1 in eV")));
+  EXPECT_THAT(refused_graphs(folder, {in_ev}, {{"units", {"gap=meV"}}}),
+              HasSubstr("the file says that gap is in eV, and --units that it is in meV"));
+}
+
+TEST(DeclaredUnits, OfFilesThatGoTogetherAreDeclaredInAllOrNone) {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& name, const std::string& keys) {
+    return folder.write(name, "1\nenergy=1 " + keys + "\nH 0 0 0\n");
+  };
+  const std::string hartree = write("h.xyz", "energy-unit=hartree"), none = write("n.xyz", ""),
+                    electronvolt = write("e.xyz", "energy-unit=eV"), bohr = write("b.xyz", "length-unit=bohr"),
+                    crystal = folder.write("c.cif", one_atom_cif);
+  EXPECT_THAT(
+      refused_graphs(folder, {hartree, none}),
+      AllOf(HasSubstr("n.xyz: structure 1: energy has no unit, and in "),
+            HasSubstr("h.xyz: structure 1 it is in hartree"),
+            HasSubstr("energy-unit=eV in files that are in eV, or by --units energy=hartree where all are in it")));
+  EXPECT_THAT(refused_graphs(folder, {none, hartree}),
+              AllOf(HasSubstr("h.xyz: structure 1: energy is in hartree, and in "),
+                    HasSubstr("n.xyz: structure 1 it has no unit")));
+  EXPECT_THAT(refused_graphs(folder, {bohr, none}), HasSubstr("length has no unit, and in "));
+  const auto energies = [&](const std::vector<std::string>& files, const GraphFlags& flags = {}) {
+    prepare_graphs(files, folder / "p", flags);
+    const GraphsDataset dataset(folder / "p");
+    const int64_t energy = dataset.description().find("energy", GraphLevel::structure);
+    std::vector<double> values;
+    for (int64_t structure = 0; structure < dataset.structures(); ++structure) {
+      values.push_back(dataset.values(energy, structure)[0]);
+    }
+    return values;
+  };
+  EXPECT_THAT(energies({hartree, electronvolt}), ElementsAre(27.211386245988, 1));
+  EXPECT_THAT(energies({none, electronvolt}), ElementsAre(1, 1));
+  EXPECT_THAT(energies({hartree, none}, {{"units", {"energy=hartree"}}}),
+              ElementsAre(27.211386245988, 27.211386245988));
+  // The lengths of CIF are angstrom.
+  EXPECT_THAT(energies({bohr, crystal}), ElementsAre(1, testing::IsNan()));
+}
+
+TEST(PartialLabels, AreOfOneLevelWhereAllStructuresHaveThem) {
+  const TemporaryFolder folder;
+  const std::string of_structure = folder.write("a.xyz", "1\nenergy=1\nH 0 0 0\n"),
+                    of_atoms = folder.write("b.xyz", "1\nProperties=species:S:1:pos:R:3:energy:R:1\nH 0 0 0 1\n");
+  prepare_graphs({of_structure, of_atoms}, folder / "p");
+  EXPECT_THAT(refused_graphs(folder, {of_structure, of_atoms}, {{"labels", {"energy"}}}),
+              HasSubstr("--labels energy: its level or its number of columns differs"));
 }
 
 TEST(Stresses, HaveSixNumbersInTheOrderOfAseOrNine) {
