@@ -63,6 +63,11 @@ TEST(Quantities, UnitsAreProductsOfKnownOnes) {
   EXPECT_EQ(problem_of_derivative("V", "V/s", Quantity::forces), "");
   EXPECT_THAT(problem_of_derivative("eV", "GPa", Quantity::stress), HasSubstr("no energy and its derivative"));
   EXPECT_THAT(problem_of_derivative("hartree", "hartree/bohr", Quantity::forces), HasSubstr("no energy and its"));
+  EXPECT_THAT(
+      problem_of_derivative("eV/atom", "", Quantity::forces),
+      AllOf(HasSubstr("eV/atom is not known: where the values are in it, convert them in the files (an energy per "
+                      "atom times the number of atoms)"),
+            HasSubstr("only the note is wrong, prepare them again with --units and the right unit, such as eV")));
 }
 
 TEST(Quantities, VolumeIsThatOfTheCellWhateverIsPeriodic) {
