@@ -150,10 +150,14 @@ class StressTest(CommandTest):
             for one in (virial, reference, other):
                 one.arrays["forces"] = a.get_forces()
             other.info["stress"] = a.get_stress(voigt=False) / ase.units.GPa
+        units = {"virial": "eV", "REF_stress": "eV/angstrom^3", "stress": "GPa"}
         for label, structures in spelled.items():
-            said = prepare("spelled", structures)
+            said = prepare("spelled", structures, "--units", f"{label}={units[label]}")
             train("spelled", "spelled_run", stress=label, steps=8)
             np.testing.assert_allclose(losses("spelled_run"), expected, rtol=1e-4, err_msg=label)
+            # What is predicted is a stress, whatever the label is.
+            run("predict", "spelled_run", "--data", "spelled", "--split", "all", "--page", "page.html", "--overwrite")
+            self.assertRegex((self.folder / "page.html").read_text(), r'"units": ?"eV/angstrom\^3"')
             subprocess.run(["rm", "-rf", self.folder / "spelled_run"], check=True)
         self.assertIn("energy is converted from hartree to eV", said.stderr)
         self.assertIn("stress is converted from GPa to eV/angstrom^3", said.stderr)

@@ -178,6 +178,13 @@ TEST(Stresses, HaveSixNumbersInTheOrderOfAseOrNine) {
   EXPECT_THAT(values("REF_stress=\"1 2 3 2 5 6 3 6 9\"", "REF_stress"), ElementsAre(1, 2, 3, 2, 5, 6, 3, 6, 9));
 }
 
+TEST(Stresses, OfVirialsHaveTheUnitOfStresses) {
+  EXPECT_EQ(unit_of_stress("virial", "eV"), "eV/angstrom^3");
+  EXPECT_EQ(unit_of_stress("REF_virial", ""), "");
+  EXPECT_EQ(unit_of_stress("stress", "GPa"), "GPa");
+  EXPECT_EQ(problem_of_derivative("hartree", unit_of_stress("virial", "hartree"), Quantity::stress), "");
+}
+
 const std::string mixed_frames =
     "1\nLattice=\"2 0 0 0 2 0 0 0 2\" energy=1 virial=\"8 0 0 0 16 0 0 0 24\" "
     "Properties=species:S:1:pos:R:3:forces:R:3\n"

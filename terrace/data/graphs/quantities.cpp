@@ -259,6 +259,11 @@ std::string problem_of_derivative(std::string_view unit_of_energy, std::string_v
                     standard_unit(of_energy ? derivative : Quantity::energy));
 }
 
+std::string unit_of_stress(std::string_view property, std::string_view unit) {
+  const bool has_volume = unit.empty() || quantity_of(property) != Quantity::virial;
+  return has_volume ? std::string(unit) : fmt::format("{}/angstrom^3", unit);
+}
+
 void convert_to_standard(std::string_view name, PropertyValues& property, std::string_view unit) {
   const double factor = checked_standard_units_in(name, quantity_of(name), unit);
   if (factor == 1) return;
