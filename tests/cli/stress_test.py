@@ -70,12 +70,12 @@ def prepare(name, structures, *flags, code=0):
     return run("data", "prepare", name + ".xyz", "--kind", "graphs", "--output", name, "--overwrite", *flags, code=code)
 
 
-def train(data, folder, stress="stress", steps=120, code=0):
+def train(data, folder, *flags, stress="stress", steps=120, code=0):
     text = potential_config(data, folder, steps, radius=4.5, batch=16)
     if stress:
         text += STRESS.replace("LABEL", stress)
     (StressTest.folder / (folder + ".toml")).write_text(text)
-    return run("train", folder + ".toml", code=code)
+    return run("train", folder + ".toml", *flags, code=code)
 
 
 def judged(folder, data="slabs"):
@@ -137,6 +137,21 @@ class StressTest(CommandTest):
         cluster.info["REF_stress"] = np.ones(6)
         said = prepare("flat", [cluster, *self.slabs[:3]])
         self.assertIn("has a stress or virial and a cell without a volume", said.stderr)
+
+    def test_a_run_that_an_older_version_began_is_not_gone_on_with(self):
+        train("slabs", "older", steps=4)
+        manifest = self.folder / "older/step_00000004/manifest.json"
+        found = json.loads(manifest.read_text())
+        self.assertEqual(found["trainer"]["data"].pop("stress"), 2)  # which older versions did not write
+        manifest.write_text(json.dumps(found))
+        said = train("slabs", "older", "--resume", "auto", steps=8, code=2).stderr
+        found["checksum"] = re.search(r"its checksum is (\w+), and it states", said)[1]
+        manifest.write_text(json.dumps(found))
+        self.expect(2, train("slabs", "older", "--resume", "auto", steps=8, code=2), "label stress of 60 structures of slabs",
+                    "slabs.xyz: structure 1", "Continue it with the terrace that wrote its checkpoints")
+        # A model without stress goes on.
+        train("slabs", "energies", stress="", steps=4)
+        self.assertNotIn("stress", json.loads((self.folder / "energies/step_00000004/manifest.json").read_text())["trainer"]["data"])
 
     def test_virials_six_numbers_and_other_names_train_the_same(self):
         train("slabs", "few", steps=8)

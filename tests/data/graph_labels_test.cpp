@@ -185,6 +185,46 @@ TEST(Stresses, OfVirialsHaveTheUnitOfStresses) {
   EXPECT_EQ(problem_of_derivative("hartree", unit_of_stress("virial", "hartree"), Quantity::stress), "");
 }
 
+// Until its second version a stress that is not periodic in three directions had no volume, and a virial was a stress.
+TEST(Stresses, OfAnotherVersionAreNotGoneOnWith) {
+  const TemporaryFolder folder;
+  const auto source = [&](const std::string& keys, const std::string& property) {
+    prepare_graphs({folder.write("a.xyz", "1\nLattice=\"2 0 0 0 2 0 0 0 9\" energy=1 " + keys + "\nH 0 0 0\n")},
+                   folder / "p");
+    GraphsConfig config;
+    config.train = {folder / "p"};
+    GraphsRequest request{.radius = 1, .labels = {{.name = "energy", .property = "energy"}}};
+    if (!property.empty()) {
+      request.labels.push_back(
+          {.name = "stress", .property = property, .width = 9, .derivative_of = "energy", .is_stress = true});
+    }
+    return GraphsSource(config, request, 1);
+  };
+  const std::string stress = "stress=\"1 2 3 4 5 6\" ", slab = "pbc=\"T T F\"";
+  for (const auto& [keys, property] :
+       {std::pair<std::string, std::string>{stress, "stress"}, {stress + slab, ""}, {stress, ""}}) {
+    const GraphsSource same = source(keys, property);
+    const Json identity = same.identity();
+    EXPECT_FALSE(identity.contains("stress")) << keys << property;
+    EXPECT_NO_THROW(same.check_labels_of(identity, identity));
+  }
+  const auto refused = [&](const GraphsSource& now) {
+    const Json own = now.identity();
+    EXPECT_EQ(own.at("stress"), 2);
+    EXPECT_NO_THROW(now.check_labels_of(own, own));
+    Json older = own, later = own;
+    older.erase("stress");
+    later["stress"] = 3;
+    EXPECT_THAT(user_error([&] { now.check_labels_of(later, own); }),
+                HasSubstr("by version 3, and this terrace knows"));
+    return user_error([&] { now.check_labels_of(older, own); });
+  };
+  EXPECT_THAT(refused(source(stress + slab, "stress")),
+              AllOf(HasSubstr("label stress of 1 structure of"), HasSubstr("a.xyz: structure 1"),
+                    HasSubstr("divided by no volume"), HasSubstr("Continue it with the terrace that wrote")));
+  EXPECT_THAT(refused(source("virial=\"1 2 3 4 5 6\"", "virial")), HasSubstr("it trained on the virial itself"));
+}
+
 const std::string mixed_frames =
     "1\nLattice=\"2 0 0 0 2 0 0 0 2\" energy=1 virial=\"8 0 0 0 16 0 0 0 24\" "
     "Properties=species:S:1:pos:R:3:forces:R:3\n"
