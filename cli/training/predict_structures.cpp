@@ -171,23 +171,29 @@ class Prediction {
 
   // Of predictions and labels: as the data of the model declare them, or else these data; "" where neither does.
   std::string units_of(const models::GraphOutput& output) const {
-    const std::string& of_model = models_.front()->units_of(output.name);
+    const std::string of_model = models_.front()->units_of(output.name);
     return of_model.empty() ? units_of_label(output) : of_model;
   }
 
-  // As the description of the data has them; "" where it does not.
+  // As the description of the data has them, and of a stress those of its label; "" where it does not.
   std::string units_of_label(const models::GraphOutput& output) const {
     if (!is_prepared(arguments_.data)) return "";
     const data::GraphsDataset dataset(arguments_.data);
     const data::GraphsDescription& all = dataset.description();
     const int64_t number = all.find(output.label, output.level);
-    return number < 0 ? "" : all.properties[static_cast<size_t>(number)].units;
+    if (number < 0) return "";
+    const std::string& units = all.properties[static_cast<size_t>(number)].units;
+    return is_stress(output) ? data::unit_of_stress(output.label, units) : units;
+  }
+
+  static bool is_stress(const models::GraphOutput& output) {
+    return !output.derivative_of.empty() && output.level == data::GraphLevel::structure;
   }
 
   // From the unit of the labels to that of the model, where one of them is not eV or angstrom.
   double label_factor(const models::GraphOutput& output) const {
-    const data::Quantity quantity = data::quantity_of(output.label);
-    const std::string &of_model = models_.front()->units_of(output.name), of_label = units_of_label(output);
+    const data::Quantity quantity = is_stress(output) ? data::Quantity::stress : data::quantity_of(output.label);
+    const std::string of_model = models_.front()->units_of(output.name), of_label = units_of_label(output);
     // Models of before units were kept predict in those of their data.
     if (of_model.empty() || of_model == of_label || quantity == data::Quantity::other) return 1;
     const auto standard = [&](const std::string& unit) {
@@ -214,9 +220,8 @@ class Prediction {
       const auto label = properties.find(output.label);
       if (label != properties.end() && label->second.width == output.columns) {
         const double atoms = output.per_atom ? static_cast<double>(structure.atoms()) : 1;
-        const bool is_stress = !output.derivative_of.empty() && output.level == data::GraphLevel::structure;
-        const double factor =
-            label_factors_.at(output.name) * (is_stress ? data::stress_in_label(output.label, structure.cell) : 1);
+        const double factor = label_factors_.at(output.name) *
+                              (is_stress(output) ? data::stress_in_label(output.label, structure.cell) : 1);
         const auto columns = static_cast<size_t>(output.columns);
         for (size_t i = 0; i < count; ++i) {
           // A row of which a part is missing is left out whole, since the judgement counts rows by their columns.

@@ -124,6 +124,10 @@ class Source {
   // does that matters after `steps_done` steps: the data of later phases may be others.
   virtual std::string difference(const Json& older, const Json& own, int64_t steps_done) const;
 
+  // Throws UserError where the older terrace that recorded `older` made other labels of the same data, so that the run
+  // would go on with another aim. `own` is the identity of these data.
+  virtual void check_labels_of(const Json& /*older*/, const Json& /*own*/) const {}
+
   // Makes the training samples follow the order of the run whose checkpoint has the identity `older`, where versions of
   // terrace order them differently, and says so in `own`, the identity of these data. Called before several threads use
   // the source.

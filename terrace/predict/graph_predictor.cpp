@@ -14,6 +14,7 @@
 #include "terrace/data/graphs/elements.h"
 #include "terrace/data/graphs/graph_batch.h"
 #include "terrace/data/graphs/graphs_config.h"
+#include "terrace/data/graphs/quantities.h"
 #include "terrace/models/families.h"
 #include "terrace/schedule/description.h"
 
@@ -80,8 +81,11 @@ GraphPrediction GraphPredictor::predict(std::span<const data::Structure> structu
   return result;
 }
 
-const std::string& GraphPredictor::units_of(const std::string& output) const {
-  return statistics_.labels.at(output).units;
+std::string GraphPredictor::units_of(const std::string& output) const {
+  const data::LabelStatistics& label = statistics_.labels.at(output);
+  const auto requested = std::ranges::find(request_.labels, output, &data::GraphLabel::name);
+  const bool is_stress = requested != request_.labels.end() && requested->is_stress;
+  return is_stress ? data::unit_of_stress(label.property, label.units) : label.units;
 }
 
 void GraphPredictor::mark_without_volume(std::span<const data::Structure> structures, GraphPrediction& result) const {

@@ -42,8 +42,8 @@ class GraphPredictor {
   int64_t step() const { return step_; }
   const config::Config& config() const { return config_; }
   const std::vector<models::GraphOutput>& outputs() const { return outputs_; }
-  // Of the output's label, as the data of the run declare it; "" where they do not.
-  const std::string& units_of(const std::string& output) const;
+  // Of the output, by what the data of the run declare of its label; "" where they do not.
+  std::string units_of(const std::string& output) const;
   // data.train of the run, whose branches and offsets a structure may have.
   const std::vector<std::string>& datasets() const;
 

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "terrace/base/error.h"
 #include "terrace/data/graphs/quantities.h"
 
@@ -13,19 +11,14 @@ namespace terrace::predict {
 namespace {
 
 double electronvolts_of(const GraphPredictor& model, const PotentialOutputs& outputs) {
-  const std::string& unit = model.units_of(outputs.energy);
+  const std::string unit = model.units_of(outputs.energy);
   const auto check = [&](const std::string& output, data::Quantity derivative) {
     if (output.empty()) return;
     const std::string problem = data::problem_of_derivative(unit, model.units_of(output), derivative);
     if (!problem.empty()) throw UserError::of("{}: {}: {}", model.checkpoint().string(), output, problem);
   };
   check(outputs.forces, data::Quantity::forces);
-  if (!outputs.stress.empty()) {
-    const auto& all = model.outputs();
-    const auto stress = std::ranges::find(all, outputs.stress, &models::GraphOutput::name);
-    check(outputs.stress,
-          data::quantity_of(stress->label) == data::Quantity::virial ? data::Quantity::virial : data::Quantity::stress);
-  }
+  check(outputs.stress, data::Quantity::stress);
   if (unit.empty()) return 1;
   return data::checked_standard_units_in(fmt::format("{}: {}", model.checkpoint().string(), outputs.energy),
                                          data::Quantity::energy, unit);

@@ -175,6 +175,7 @@ void check_resumed_config(const config::Config& config, const checkpoint::Reader
 
 void check_resumed_data(data::Source& data, Json& identity, const checkpoint::Reader& checkpoint) {
   const Json& saved = checkpoint.trainer().at("data");
+  data.check_labels_of(saved, identity);
   data.follow_order_of(saved, identity);
   const std::string difference = data.difference(saved, identity, checkpoint.step());
   if (difference.empty()) return;

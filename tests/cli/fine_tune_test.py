@@ -11,39 +11,7 @@ from ase.calculators.lj import LennardJones
 from ase.calculators.singlepoint import SinglePointCalculator
 
 from commands_test import CommandTest, terrace
-
-CONFIG = """[model]
-family = "gnn"
-conv = "schnet"
-layers = 2
-width = 16
-radius = 4.0
-radial = 12
-
-[[model.outputs]]
-name = "energy"
-per_atom = true
-
-[[model.outputs]]
-name = "forces"
-derivative_of = "energy"
-weight = 5.0
-
-[data]
-train = ["wild"]
-
-[train]
-global_batch = 8
-micro_batch = 8
-steps = 40
-threads = 1
-
-[optimizer]
-learning_rate = 5e-3
-
-[checkpoint]
-folder = "before"
-"""
+from potential import potential_config
 
 
 def clusters(count, displacement, elements):
@@ -63,7 +31,7 @@ def setUpModule():
     scratch = tempfile.TemporaryDirectory()
     unittest.addModuleCleanup(scratch.cleanup)
     folder = FineTune.folder = pathlib.Path(scratch.name)
-    (folder / "run.toml").write_text(CONFIG)
+    (folder / "run.toml").write_text(potential_config("wild", "before", 40))
     for name, made in (("wild", clusters(64, 0.2, ["Ar", "Ne", "Ar", "Ne"])), ("gentle", clusters(64, 0.02, ["Ar", "Ne", "Ar", "Ne"])),
                        ("new", clusters(64, 0.02, ["Ar", "Ne", "Ar", "Kr"]))):
         ase.io.write(folder / f"{name}.xyz", made, format="extxyz")

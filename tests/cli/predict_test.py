@@ -19,39 +19,7 @@ from ase.calculators.socketio import SocketIOCalculator
 from ase.data import chemical_symbols
 
 from commands_test import TERRACE, CommandTest, terrace
-
-CONFIG = """[model]
-family = "gnn"
-conv = "schnet"
-layers = 2
-width = 16
-radius = 4.0
-radial = 12
-
-[[model.outputs]]
-name = "energy"
-per_atom = true
-
-[[model.outputs]]
-name = "forces"
-derivative_of = "energy"
-weight = 5.0
-
-[data]
-train = ["clusters"]
-
-[train]
-global_batch = 8
-micro_batch = 8
-steps = 60
-threads = 1
-
-[optimizer]
-learning_rate = 5e-3
-
-[checkpoint]
-folder = "run"
-"""
+from potential import potential_config
 
 
 def clusters(count):
@@ -84,7 +52,7 @@ def setUpModule():
     unittest.addModuleCleanup(scratch.cleanup)
     folder = PredictTest.folder = pathlib.Path(scratch.name)
     ase.io.write(folder / "clusters.xyz", clusters(160), format="extxyz")
-    (folder / "run.toml").write_text(CONFIG)
+    (folder / "run.toml").write_text(potential_config("clusters", "run", 60))
     for command in (["data", "prepare", "clusters.xyz", "--kind", "graphs", "--output", "clusters", "--split", "0.6,0.2,0.2"],
                     ["ensemble", "run.toml", "--seeds", 3, "--ranks", 1, "--output", "three"]):
         result = terrace(*command, folder=folder)

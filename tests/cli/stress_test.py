@@ -18,39 +18,8 @@ from ase.calculators.singlepoint import SinglePointCalculator
 from ase.calculators.socketio import SocketIOCalculator
 
 from commands_test import TERRACE, CommandTest, terrace
+from potential import potential_config
 
-CONFIG = """[model]
-family = "gnn"
-conv = "schnet"
-layers = 2
-width = 16
-radius = 4.5
-radial = 16
-
-[[model.outputs]]
-name = "energy"
-per_atom = true
-
-[[model.outputs]]
-name = "forces"
-derivative_of = "energy"
-weight = 5.0
-STRESS
-[data]
-train = ["DATA"]
-
-[train]
-global_batch = 16
-steps = STEPS
-threads = 1
-evaluate_every = 0
-
-[optimizer]
-learning_rate = 5e-3
-
-[checkpoint]
-folder = "RUN"
-"""
 STRESS = """
 [[model.outputs]]
 name = "stress"
@@ -101,11 +70,12 @@ def prepare(name, structures, *flags, code=0):
     return run("data", "prepare", name + ".xyz", "--kind", "graphs", "--output", name, "--overwrite", *flags, code=code)
 
 
-def train(data, folder, stress="stress", steps=120, code=0):
-    text = CONFIG.replace("STRESS", STRESS.replace("LABEL", stress) if stress else "")
-    text = text.replace("DATA", data).replace("RUN", folder).replace("STEPS", str(steps))
+def train(data, folder, *flags, stress="stress", steps=120, code=0):
+    text = potential_config(data, folder, steps, radius=4.5, batch=16)
+    if stress:
+        text += STRESS.replace("LABEL", stress)
     (StressTest.folder / (folder + ".toml")).write_text(text)
-    return run("train", folder + ".toml", code=code)
+    return run("train", folder + ".toml", *flags, code=code)
 
 
 def judged(folder, data="slabs"):
@@ -168,6 +138,21 @@ class StressTest(CommandTest):
         said = prepare("flat", [cluster, *self.slabs[:3]])
         self.assertIn("has a stress or virial and a cell without a volume", said.stderr)
 
+    def test_a_run_that_an_older_version_began_is_not_gone_on_with(self):
+        train("slabs", "older", steps=4)
+        manifest = self.folder / "older/step_00000004/manifest.json"
+        found = json.loads(manifest.read_text())
+        self.assertEqual(found["trainer"]["data"].pop("stress"), 2)  # which older versions did not write
+        manifest.write_text(json.dumps(found))
+        said = train("slabs", "older", "--resume", "auto", steps=8, code=2).stderr
+        found["checksum"] = re.search(r"its checksum is (\w+), and it states", said)[1]
+        manifest.write_text(json.dumps(found))
+        self.expect(2, train("slabs", "older", "--resume", "auto", steps=8, code=2), "label stress of 60 structures of slabs",
+                    "slabs.xyz: structure 1", "Continue it with the terrace that wrote its checkpoints")
+        # A model without stress goes on.
+        train("slabs", "energies", stress="", steps=4)
+        self.assertNotIn("stress", json.loads((self.folder / "energies/step_00000004/manifest.json").read_text())["trainer"]["data"])
+
     def test_virials_six_numbers_and_other_names_train_the_same(self):
         train("slabs", "few", steps=8)
         expected = losses("few")
@@ -180,10 +165,14 @@ class StressTest(CommandTest):
             for one in (virial, reference, other):
                 one.arrays["forces"] = a.get_forces()
             other.info["stress"] = a.get_stress(voigt=False) / ase.units.GPa
+        units = {"virial": "eV", "REF_stress": "eV/angstrom^3", "stress": "GPa"}
         for label, structures in spelled.items():
-            said = prepare("spelled", structures)
+            said = prepare("spelled", structures, "--units", f"{label}={units[label]}")
             train("spelled", "spelled_run", stress=label, steps=8)
             np.testing.assert_allclose(losses("spelled_run"), expected, rtol=1e-4, err_msg=label)
+            # What is predicted is a stress, whatever the label is.
+            run("predict", "spelled_run", "--data", "spelled", "--split", "all", "--page", "page.html", "--overwrite")
+            self.assertRegex((self.folder / "page.html").read_text(), r'"units": ?"eV/angstrom\^3"')
             subprocess.run(["rm", "-rf", self.folder / "spelled_run"], check=True)
         self.assertIn("energy is converted from hartree to eV", said.stderr)
         self.assertIn("stress is converted from GPa to eV/angstrom^3", said.stderr)

@@ -19,6 +19,11 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+const std::string one_atom_cif =
+    "data_x\n_cell_length_a 3\n_cell_length_b 3\n_cell_length_c 3\n_cell_angle_alpha 90\n_cell_angle_beta 90\n"
+    "_cell_angle_gamma 90\nloop_\n_atom_site_type_symbol\n_atom_site_fract_x\n_atom_site_fract_y\n_atom_site_fract_z\n"
+    "Fe 0 0 0\n";
+
 TEST(Quantities, AreKnownByTheirNames) {
   for (const char* name : {"energy", "REF_energy", "energy_ref", "dft_energy", "free-energy", "Total_Energy"}) {
     EXPECT_EQ(quantity_of(name), Quantity::energy) << name;
@@ -58,6 +63,11 @@ TEST(Quantities, UnitsAreProductsOfKnownOnes) {
   EXPECT_EQ(problem_of_derivative("V", "V/s", Quantity::forces), "");
   EXPECT_THAT(problem_of_derivative("eV", "GPa", Quantity::stress), HasSubstr("no energy and its derivative"));
   EXPECT_THAT(problem_of_derivative("hartree", "hartree/bohr", Quantity::forces), HasSubstr("no energy and its"));
+  EXPECT_THAT(
+      problem_of_derivative("eV/atom", "", Quantity::forces),
+      AllOf(HasSubstr("eV/atom is not known: where the values are in it, convert them in the files (an energy per "
+                      "atom times the number of atoms)"),
+            HasSubstr("only the note is wrong, prepare them again with --units and the right unit, such as eV")));
 }
 
 TEST(Quantities, VolumeIsThatOfTheCellWhateverIsPeriodic) {
@@ -89,7 +99,73 @@ TEST(DeclaredUnits, OfAFileAreConvertedOrRefused) {
   EXPECT_TRUE(read("energy=1 energy-unit=eV").notes.empty());
   const auto refused = [&](const std::string& keys) { return user_error([&] { read(keys); }); };
   EXPECT_THAT(refused("energy=1 energy-unit=furlong"), AllOf(HasSubstr("\"furlong\""), HasSubstr("kcal/mol")));
-  EXPECT_THAT(refused("energy=1 energy-unit=hartree"), HasSubstr("forces has no unit"));
+  EXPECT_THAT(refused("energy=1 energy-unit=hartree"),
+              AllOf(HasSubstr("forces has no unit"), HasSubstr("UNIT is hartree/bohr, eV/angstrom or another")));
+  // ASE writes both energies, in one unit.
+  EXPECT_THAT(
+      refused("energy=1 free_energy=1 energy-unit=hartree forces-unit=hartree/bohr"),
+      HasSubstr("energy is in hartree, and free_energy has no unit; declare it too, by free_energy-unit=UNIT in "
+                "the file or --units free_energy=UNIT, where UNIT is hartree if it is in the same"));
+}
+
+TEST(DeclaredUnits, OfOtherPropertiesAreNotedUnlessTheyDiffer) {
+  const TemporaryFolder folder;
+  const std::string in_ev = folder.write("a.xyz", "1\ngap=1 gap-unit=eV formula_units=4 dye_unit=none\nH 0 0 0\n"),
+                    in_mev = folder.write("b.xyz", "1\ngap=900 gap_units=meV formula_units=4\nH 0 0 0\n"),
+                    in_any = folder.write("c.xyz", "1\ngap=1 formula_units=4\nH 0 0 0\n");
+  prepare_graphs({in_ev, in_any}, folder / "p");
+  const GraphsDescription all = GraphsDataset(folder / "p").description();
+  ASSERT_EQ(all.properties.size(), 2u);
+  EXPECT_EQ(all.properties[0].name + all.properties[0].units, "formula_units");
+  EXPECT_EQ(all.properties[1].name + all.properties[1].units, "gapeV");
+  EXPECT_THAT(refused_graphs(folder, {in_ev, in_mev}),
+              AllOf(HasSubstr("b.xyz: structure 1: gap is in meV, and in "), HasSubstr("a.xyz: structure 1 in eV")));
+  EXPECT_THAT(refused_graphs(folder, {in_ev}, {{"units", {"gap=meV"}}}),
+              HasSubstr("the file says that gap is in eV, and --units that it is in meV"));
+}
+
+TEST(DeclaredUnits, OfFilesThatGoTogetherAreDeclaredInAllOrNone) {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& name, const std::string& keys) {
+    return folder.write(name, "1\nenergy=1 " + keys + "\nH 0 0 0\n");
+  };
+  const std::string hartree = write("h.xyz", "energy-unit=hartree"), none = write("n.xyz", ""),
+                    electronvolt = write("e.xyz", "energy-unit=eV"), bohr = write("b.xyz", "length-unit=bohr"),
+                    crystal = folder.write("c.cif", one_atom_cif);
+  EXPECT_THAT(
+      refused_graphs(folder, {hartree, none}),
+      AllOf(HasSubstr("n.xyz: structure 1: energy has no unit, and in "),
+            HasSubstr("h.xyz: structure 1 it is in hartree"),
+            HasSubstr("energy-unit=eV in files that are in eV, or by --units energy=hartree where all are in it")));
+  EXPECT_THAT(refused_graphs(folder, {none, hartree}),
+              AllOf(HasSubstr("h.xyz: structure 1: energy is in hartree, and in "),
+                    HasSubstr("n.xyz: structure 1 it has no unit")));
+  EXPECT_THAT(refused_graphs(folder, {bohr, none}), HasSubstr("length has no unit, and in "));
+  const auto energies = [&](const std::vector<std::string>& files, const GraphFlags& flags = {}) {
+    prepare_graphs(files, folder / "p", flags);
+    const GraphsDataset dataset(folder / "p");
+    const int64_t energy = dataset.description().find("energy", GraphLevel::structure);
+    std::vector<double> values;
+    for (int64_t structure = 0; structure < dataset.structures(); ++structure) {
+      values.push_back(dataset.values(energy, structure)[0]);
+    }
+    return values;
+  };
+  EXPECT_THAT(energies({hartree, electronvolt}), ElementsAre(27.211386245988, 1));
+  EXPECT_THAT(energies({none, electronvolt}), ElementsAre(1, 1));
+  EXPECT_THAT(energies({hartree, none}, {{"units", {"energy=hartree"}}}),
+              ElementsAre(27.211386245988, 27.211386245988));
+  // The lengths of CIF are angstrom.
+  EXPECT_THAT(energies({bohr, crystal}), ElementsAre(1, testing::IsNan()));
+}
+
+TEST(PartialLabels, AreOfOneLevelWhereAllStructuresHaveThem) {
+  const TemporaryFolder folder;
+  const std::string of_structure = folder.write("a.xyz", "1\nenergy=1\nH 0 0 0\n"),
+                    of_atoms = folder.write("b.xyz", "1\nProperties=species:S:1:pos:R:3:energy:R:1\nH 0 0 0 1\n");
+  prepare_graphs({of_structure, of_atoms}, folder / "p");
+  EXPECT_THAT(refused_graphs(folder, {of_structure, of_atoms}, {{"labels", {"energy"}}}),
+              HasSubstr("--labels energy: its level or its number of columns differs"));
 }
 
 TEST(Stresses, HaveSixNumbersInTheOrderOfAseOrNine) {
@@ -100,6 +176,53 @@ TEST(Stresses, HaveSixNumbersInTheOrderOfAseOrNine) {
     EXPECT_THAT(values(std::string(name) + "=\"1 2 3 4 5 6\"", name), ElementsAre(1, 6, 5, 6, 2, 4, 5, 4, 3)) << name;
   }
   EXPECT_THAT(values("REF_stress=\"1 2 3 2 5 6 3 6 9\"", "REF_stress"), ElementsAre(1, 2, 3, 2, 5, 6, 3, 6, 9));
+}
+
+TEST(Stresses, OfVirialsHaveTheUnitOfStresses) {
+  EXPECT_EQ(unit_of_stress("virial", "eV"), "eV/angstrom^3");
+  EXPECT_EQ(unit_of_stress("REF_virial", ""), "");
+  EXPECT_EQ(unit_of_stress("stress", "GPa"), "GPa");
+  EXPECT_EQ(problem_of_derivative("hartree", unit_of_stress("virial", "hartree"), Quantity::stress), "");
+}
+
+// Until its second version a stress that is not periodic in three directions had no volume, and a virial was a stress.
+TEST(Stresses, OfAnotherVersionAreNotGoneOnWith) {
+  const TemporaryFolder folder;
+  const auto source = [&](const std::string& keys, const std::string& property) {
+    prepare_graphs({folder.write("a.xyz", "1\nLattice=\"2 0 0 0 2 0 0 0 9\" energy=1 " + keys + "\nH 0 0 0\n")},
+                   folder / "p");
+    GraphsConfig config;
+    config.train = {folder / "p"};
+    GraphsRequest request{.radius = 1, .labels = {{.name = "energy", .property = "energy"}}};
+    if (!property.empty()) {
+      request.labels.push_back(
+          {.name = "stress", .property = property, .width = 9, .derivative_of = "energy", .is_stress = true});
+    }
+    return GraphsSource(config, request, 1);
+  };
+  const std::string stress = "stress=\"1 2 3 4 5 6\" ", slab = "pbc=\"T T F\"";
+  for (const auto& [keys, property] :
+       {std::pair<std::string, std::string>{stress, "stress"}, {stress + slab, ""}, {stress, ""}}) {
+    const GraphsSource same = source(keys, property);
+    const Json identity = same.identity();
+    EXPECT_FALSE(identity.contains("stress")) << keys << property;
+    EXPECT_NO_THROW(same.check_labels_of(identity, identity));
+  }
+  const auto refused = [&](const GraphsSource& now) {
+    const Json own = now.identity();
+    EXPECT_EQ(own.at("stress"), 2);
+    EXPECT_NO_THROW(now.check_labels_of(own, own));
+    Json older = own, later = own;
+    older.erase("stress");
+    later["stress"] = 3;
+    EXPECT_THAT(user_error([&] { now.check_labels_of(later, own); }),
+                HasSubstr("by version 3, and this terrace knows"));
+    return user_error([&] { now.check_labels_of(older, own); });
+  };
+  EXPECT_THAT(refused(source(stress + slab, "stress")),
+              AllOf(HasSubstr("label stress of 1 structure of"), HasSubstr("a.xyz: structure 1"),
+                    HasSubstr("divided by no volume"), HasSubstr("Continue it with the terrace that wrote")));
+  EXPECT_THAT(refused(source("virial=\"1 2 3 4 5 6\"", "virial")), HasSubstr("it trained on the virial itself"));
 }
 
 const std::string mixed_frames =

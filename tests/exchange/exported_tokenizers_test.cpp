@@ -2,17 +2,14 @@
 // token that the model was trained with and no other.
 #include <gmock/gmock.h>
 
-#include <fstream>
-
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
 #include "terrace/checkpoint/hf_folder.h"
-#include "terrace/data/text/tokenizer/byte_alphabet.h"
-#include "terrace/data/text/tokenizer/byte_pair_model.h"
 #include "terrace/data/text/tokenizer/sentencepiece_model.h"
 #include "terrace/exchange/hf_tokenizer.h"
 #include "terrace/exchange/post_processor.h"
 #include "tests/exchange/hf_models.h"
+#include "tests/exchange/tokenizer_models.h"
 #include "tests/paths.h"
 #include "tests/scratch_folder.h"
 
@@ -20,17 +17,6 @@ namespace terrace::exchange {
 namespace {
 
 using ::testing::HasSubstr;
-
-const std::vector<std::string> mixed_texts{
-    "Hello world",
-    "the number 7 comes before",
-    "",
-    " lead",
-    "  two",
-    "two  spaces\n\nand 123 lines\n",
-    "\xC3\xA9t\xC3\xA9 \xE6\x9D\xB1\xE4\xBA\xAC \xF0\x9F\x98\x80",
-    "It's 'it'\tand \x01",
-};
 
 // As the Python case packs ids: the number of texts, then each text's number of ids and its ids.
 std::vector<int64_t> packed(const data::Tokenizer& tokenizer, const std::vector<std::string>& all, int64_t begin) {
@@ -57,11 +43,14 @@ std::vector<std::string> packages() {
   return found;
 }
 
+// All tests that ask Python are of this suite, which CTest runs as one process: one Python of each version answers
+// them.
 class ExportedTokenizers : public ::testing::Test {
  protected:
   std::string trained(const Json& training) {
     const fs::path path = folder_ / ("trained" + std::to_string(number_++) + ".model");
-    python_.run(script, "train_sentencepiece", {{"path", path.string()}, {"training", training}}, at::kFloat, {});
+    testing::shared_pytorch().run(script, "train_sentencepiece", {{"path", path.string()}, {"training", training}},
+                                  at::kFloat, {});
     return read_text(path);
   }
 
@@ -76,13 +65,16 @@ class ExportedTokenizers : public ::testing::Test {
     const fs::path folder = folder_ / ("export" + std::to_string(number_++));
     checkpoint::write_hf_folder(folder, contents);
     for (const std::string& version : packages()) {
-      testing::PyTorch python(version);
       for (const bool fast : {false, true}) {
         const Json options = {{"folder", folder.string()}, {"texts", all}, {"fast", fast}};
-        const auto result = python.run(script, "encode", options, at::kFloat, {}).theirs;
+        const auto result = testing::shared_pytorch(version).run(script, "encode", options, at::kFloat, {}).theirs;
         EXPECT_EQ(numbers(result.at("ids")), packed(*tokenizer, all, begin))
             << kind << ", transformers " << result.at("version") << ", fast " << fast << ", begin " << begin;
         EXPECT_EQ(result.at("version").item<int64_t>(), version.empty() ? 4 : 5);
+        EXPECT_EQ(result.at("end").item<int64_t>(), tokenizer->end_token()) << kind;
+        if (gives_texts_back_) {
+          EXPECT_TRUE(result.at("same").all().item<bool>()) << kind << ", fast " << fast << result.at("same");
+        }
       }
     }
     const FolderTokenizer back = read_folder_tokenizer(folder);
@@ -94,8 +86,8 @@ class ExportedTokenizers : public ::testing::Test {
   }
 
   ScratchFolder folder_;
-  testing::PyTorch python_;
   int number_ = 0;
+  bool gives_texts_back_ = false;  // whether ids decode to the texts, without a prefix and the like
 };
 
 const Json bpe_training{{"model_type", "bpe"},
@@ -136,27 +128,9 @@ TEST_F(ExportedTokenizers, SentencePieceModelsWithAddedTokens) {
   for (const int64_t begin : {-1, 1}) expect_our_ids("added tokens", extended, begin, "llama", all);
 }
 
-data::BytePairModel small_byte_pairs() {
-  data::BytePairModel model;
-  const auto add = [&](const std::string& spelling) {
-    const auto id = static_cast<int32_t>(model.vocabulary.size());
-    model.vocabulary[spelling] = id;
-  };
-  for (int byte = 0; byte < 256; ++byte) add(data::spelled(std::string(1, static_cast<char>(byte))));
-  const std::string space = data::spelled(" ");
-  for (const auto& [left, right] : {std::pair<std::string, std::string>{"t", "h"}, {"th", "e"}, {space, "n"}}) {
-    model.merges.emplace_back(left, right);
-    add(left + right);
-  }
-  model.added = {{.id = 259, .text = "<|begin_of_text|>"}, {.id = 260, .text = "<|end_of_text|>"}};
-  return model;
-}
-
 // Llama 3's file puts <|begin_of_text|> before each text, which a model that was trained without has never seen.
 TEST_F(ExportedTokenizers, ByteLevelPairsHaveTheBeginTokenOfTheModelOnly) {
-  data::BytePairModel model = small_byte_pairs();
-  model.patterns = {data::gpt2_pattern};
-  const std::string plain = data::dump_tokenizer_json(model);
+  const std::string plain = data::dump_tokenizer_json(byte_pairs({"<|begin_of_text|>", "<|end_of_text|>"}));
   const std::string with_begin = with_post_processor(plain, begin_token_processor("<|begin_of_text|>", 259));
   EXPECT_EQ(added_around(with_begin, "test"), (AddedAround{.before = {259}}));
   for (const std::string& bytes : {plain, with_begin}) {
@@ -165,6 +139,12 @@ TEST_F(ExportedTokenizers, ByteLevelPairsHaveTheBeginTokenOfTheModelOnly) {
   checkpoint::HfContents contents;
   add_hf_tokenizer(with_begin, *data::Tokenizer::from_bytes(with_begin, "test"), 100, contents, 259);
   EXPECT_EQ(contents.texts.front().second, with_begin);  // unchanged where it is right
+}
+
+TEST_F(ExportedTokenizers, DecodeToTheTextsWhereTerraceTrainsThem) {
+  gives_texts_back_ = true;
+  expect_our_ids("trained here", sentencepiece_model(folder_), -1, "llama");
+  expect_our_ids("byte pairs", data::dump_tokenizer_json(byte_pairs({"<|endoftext|>"})), -1, "llama");
 }
 
 TEST_F(ExportedTokenizers, RealModels) {
@@ -178,10 +158,38 @@ TEST_F(ExportedTokenizers, RealModels) {
   expect_our_ids("mistral", read_text(cases / "mistral_v1_tokenizer.model"), -1, "mistral");
 }
 
+// A folder with a SentencePiece model and other files.
+fs::path folder_with(const fs::path& folder, const std::string& model, const std::map<std::string, Json>& files) {
+  fs::create_directories(folder);
+  write_text_atomically(folder / "tokenizer.model", model);
+  write_text_atomically(folder / "config.json", R"({"model_type": "llama"})");
+  for (const auto& [name, json] : files) write_text_atomically(folder / name, json.dump());
+  return folder;
+}
+
+// LlamaTokenizer of transformers 4 reads tokenizer.model and added_tokens.json.
+TEST_F(ExportedTokenizers, AddedTokensOfAFolderHaveTheIdsOfTransformers) {
+  const std::string model = trained(bpe_training);
+  const fs::path folder = folder_with(
+      folder_ / "added", model,
+      {{"added_tokens.json", {{"<|im_end|>", 420}, {"<|im_start|>", 421}, {"<s>", 1}}},
+       {"tokenizer_config.json", {{"tokenizer_class", "LlamaTokenizer"}, {"legacy", true}, {"add_bos_token", true}}}});
+  const FolderTokenizer found = read_folder_tokenizer(folder);
+  EXPECT_EQ(found.begin_token, "<s>");
+  const auto tokenizer = data::Tokenizer::from_bytes(found.bytes, "test");
+  const std::vector<std::string> all{"<|im_start|>user\nhello<|im_end|>", "a<|im_end|> b", "the number 1"};
+  const Json options = {{"folder", folder.string()}, {"texts", all}, {"fast", false}};
+  const auto theirs = testing::shared_pytorch().run(script, "encode", options, at::kFloat, {}).theirs;
+  EXPECT_EQ(numbers(theirs.at("ids")), packed(*tokenizer, all, 1));
+  EXPECT_EQ(tokenizer->encode("<|im_start|>"), std::vector<int32_t>{421});
+  // Without other tokens the file is the folder's own.
+  EXPECT_EQ(read_folder_tokenizer(folder_with(folder_ / "own", model, {{"added_tokens.json", {{"</s>", 2}}}})).bytes,
+            model);
+}
+
 // transformers 5 has a list of model types whose tokenizer_config.json it does not believe.
 TEST(HfTokenizer, AClassThatTransformersForcesIsSaid) {
-  data::BytePairModel model = small_byte_pairs();
-  model.patterns = {data::gpt2_pattern};
+  data::BytePairModel model = byte_pairs({"<|end_of_text|>"});
   EXPECT_THAT(forced_class("qwen2", data::dump_tokenizer_json(model)), HasSubstr("opens every tokenizer of a qwen2"));
   EXPECT_EQ(forced_class("qwen3", data::dump_tokenizer_json(model)), "");
   model.patterns = {
@@ -208,62 +216,35 @@ TEST(PostProcessors, AllKindsAreUnderstoodAndReplaced) {
             (AddedAround{.before = {7}}));
 }
 
-class SideTokens : public ExportedTokenizers {
- protected:
-  // A folder with a SentencePiece model and other files.
-  fs::path folder_with(const std::string& model, const std::map<std::string, Json>& files) {
-    const fs::path folder = folder_ / ("side" + std::to_string(number_++));
-    fs::create_directories(folder);
-    write_text_atomically(folder / "tokenizer.model", model);
-    write_text_atomically(folder / "config.json", R"({"model_type": "llama"})");
-    for (const auto& [name, json] : files) write_text_atomically(folder / name, json.dump());
-    return folder;
-  }
-};
-
-// LlamaTokenizer of transformers 4 reads tokenizer.model and added_tokens.json.
-TEST_F(SideTokens, AddedTokensOfAFolderHaveTheIdsOfTransformers) {
-  const std::string model = trained(bpe_training);
-  const fs::path folder = folder_with(
-      model,
-      {{"added_tokens.json", {{"<|im_end|>", 420}, {"<|im_start|>", 421}, {"<s>", 1}}},
-       {"tokenizer_config.json", {{"tokenizer_class", "LlamaTokenizer"}, {"legacy", true}, {"add_bos_token", true}}}});
-  const FolderTokenizer found = read_folder_tokenizer(folder);
-  EXPECT_EQ(found.begin_token, "<s>");
-  const auto tokenizer = data::Tokenizer::from_bytes(found.bytes, "test");
-  const std::vector<std::string> all{"<|im_start|>user\nhello<|im_end|>", "a<|im_end|> b", "the number 1"};
-  const Json options = {{"folder", folder.string()}, {"texts", all}, {"fast", false}};
-  const auto theirs = python_.run(script, "encode", options, at::kFloat, {}).theirs;
-  EXPECT_EQ(numbers(theirs.at("ids")), packed(*tokenizer, all, 1));
-  EXPECT_EQ(tokenizer->encode("<|im_start|>"), std::vector<int32_t>{421});
-  // Without other tokens the file is the folder's own.
-  EXPECT_EQ(read_folder_tokenizer(folder_with(model, {{"added_tokens.json", {{"</s>", 2}}}})).bytes, model);
-}
-
-TEST_F(SideTokens, ContradictionsAreRefused) {
-  const std::string model = trained(bpe_training);
+TEST(SideTokens, ContradictionsAreRefused) {
+  const ScratchFolder folder;
+  const std::string model = sentencepiece_model(folder);
+  int number = 0;
   const auto refused = [&](const std::map<std::string, Json>& files) {
-    return refusal([&] { read_folder_tokenizer(folder_with(model, files)); });
+    const fs::path place = folder_with(folder / std::to_string(number++), model, files);
+    return refusal([&] { read_folder_tokenizer(place); });
   };
   EXPECT_THAT(refused({{"added_tokens.json", {{"<new>", 5}}}}), HasSubstr("added token \"<new>\" has id 5"));
-  EXPECT_THAT(refused({{"added_tokens.json", {{"</s>", 420}}}}), HasSubstr("has it as piece 2"));
-  EXPECT_THAT(refused({{"added_tokens.json", {{"<a>", 420}}},
-                       {"tokenizer_config.json", {{"added_tokens_decoder", {{"420", {{"content", "<b>"}}}}}}}}),
-              HasSubstr("two tokens with id 420"));
+  EXPECT_THAT(refused({{"added_tokens.json", {{"</s>", 300}}}}), HasSubstr("has it as piece 1"));
+  EXPECT_THAT(refused({{"added_tokens.json", {{"<a>", 300}}},
+                       {"tokenizer_config.json", {{"added_tokens_decoder", {{"300", {{"content", "<b>"}}}}}}}}),
+              HasSubstr("two tokens with id 300"));
   EXPECT_THAT(refused({{"added_tokens.json", Json::array()}}), HasSubstr("is not a JSON object"));
 }
 
-TEST_F(SideTokens, ATokenizerJsonThatLacksThemIsRefused) {
-  const fs::path folder = folder_ / "json";
-  fs::create_directories(folder);
-  write_text_atomically(folder / "tokenizer.json", data::dump_tokenizer_json(small_byte_pairs()));
+TEST(SideTokens, ATokenizerJsonThatLacksThemIsRefused) {
+  const ScratchFolder folder;
+  write_text_atomically(folder / "tokenizer.json",
+                        data::dump_tokenizer_json(byte_pairs({"<|begin_of_text|>", "<|end_of_text|>"})));
   write_text_atomically(folder / "added_tokens.json", R"({"<|end_of_text|>": 260})");
-  EXPECT_EQ(read_folder_tokenizer(folder).begin_token, "");
+  EXPECT_EQ(read_folder_tokenizer(folder.path()).begin_token, "");
   write_text_atomically(folder / "added_tokens.json", R"({"<|end_of_text|>": 260, "<|new|>": 261})");
-  EXPECT_THAT(refusal([&] { read_folder_tokenizer(folder); }), HasSubstr("its tokenizer.json lacks: 261 \"<|new|>\""));
+  EXPECT_THAT(refusal([&] { read_folder_tokenizer(folder.path()); }),
+              HasSubstr("its tokenizer.json lacks: 261 \"<|new|>\""));
   write_text_atomically(folder / "added_tokens.json", "{}");
   write_text_atomically(folder / "tokenizer_config.json", R"({"chat_template": "{{ messages }}"})");
-  EXPECT_THAT(read_folder_tokenizer(folder).left_out, ::testing::ElementsAre("chat_template of tokenizer_config.json"));
+  EXPECT_THAT(read_folder_tokenizer(folder.path()).left_out,
+              ::testing::ElementsAre("chat_template of tokenizer_config.json"));
 }
 
 }  // namespace

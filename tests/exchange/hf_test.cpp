@@ -50,7 +50,7 @@ std::vector<SmallModel> expressible_models() {
 
 TEST(Export, TransformersHasOurLogits) {
   const ScratchFolder folder;
-  testing::PyTorch pytorch;
+  testing::PyTorch& pytorch = testing::shared_pytorch();
   testing::ErrorTally tally(at::kFloat);
   for (const auto& [name, config] : expressible_models()) {
     for (uint64_t seed = 0; seed < 6; ++seed) {
@@ -145,7 +145,7 @@ std::vector<Json> their_models() {
 
 TEST(Import, TransformersModelsHaveTheirLogitsAndGoBackBitForBit) {
   const ScratchFolder folder;
-  testing::PyTorch pytorch;
+  testing::PyTorch& pytorch = testing::shared_pytorch();
   testing::ErrorTally tally(at::kFloat);
   int number = 0;
   for (Json options : their_models()) {

@@ -33,7 +33,7 @@ class GptAgainstPyTorch : public ::testing::TestWithParam<at::ScalarType> {};
 
 // All models are in one test, since every test is a process of its own and Python takes seconds to start.
 TEST_P(GptAgainstPyTorch, LogitsLossAndGradientsAreAsAccurate) {
-  testing::PyTorch pytorch;
+  testing::PyTorch& pytorch = testing::shared_pytorch();
   testing::ErrorTally tally(GetParam());
   for (const SmallModel& small : small_models()) {
     for (bool documents : {false, true}) {

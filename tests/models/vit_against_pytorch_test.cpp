@@ -61,7 +61,7 @@ bool is_judged(const std::string& name, const Batch& batch) {
 class VitAgainstPyTorch : public ::testing::TestWithParam<at::ScalarType> {};
 
 TEST_P(VitAgainstPyTorch, ForecastsLossAndGradientsAreAsAccurate) {
-  testing::PyTorch pytorch;
+  testing::PyTorch& pytorch = testing::shared_pytorch();
   testing::ErrorTally tally(GetParam());
   for (const SmallVit& small : small_vits()) {
     for (uint64_t seed = 0; seed < 6; ++seed) {
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Types, VitAgainstPyTorch, ::testing::Values(at::kFloat,
 
 // What is returned in fp32 even by a model of doubles is compared to its rounding.
 TEST(VitInDouble, EqualsPyTorchTo1e10) {
-  testing::PyTorch pytorch;
+  testing::PyTorch& pytorch = testing::shared_pytorch();
   const std::set<std::string> in_fp32 = {"forecast", "loss", "rmse", "bias", "persistence"};
   for (const SmallVit& small : small_vits()) {
     const auto model = drawn(small.config, at::kDouble);

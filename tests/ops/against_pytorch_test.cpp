@@ -44,7 +44,7 @@ class OpsAgainstPyTorch : public ::testing::TestWithParam<at::ScalarType> {
   void check_attention();
 
   at::Generator generator_ = at::make_generator<at::CPUGeneratorImpl>(20);
-  testing::PyTorch pytorch_;
+  testing::PyTorch& pytorch_ = testing::shared_pytorch();
   testing::ErrorTally tally_{GetParam()};
 };
 

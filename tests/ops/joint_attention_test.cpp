@@ -89,7 +89,7 @@ int64_t batch_of(int64_t batch, int64_t length) { return length < 64 ? 4 * batch
 
 TEST_P(JointAttention, MatchesPyTorchUnderACausalMask) {
   at::set_num_threads(2);
-  testing::PyTorch pytorch;
+  testing::PyTorch& pytorch = testing::shared_pytorch();
   const std::pair<int64_t, int64_t> heads[] = {{1, 1}, {3, 1}, {2, 4}};
   int64_t turn = 0;
   for (int64_t length : {1, 5, 17, 64, 100, 256, 257}) {
@@ -121,7 +121,7 @@ TEST_P(JointAttention, MatchesPyTorchUnderACausalMask) {
 
 TEST_P(JointAttention, MatchesPyTorchIfItSeesAllKeys) {
   at::set_num_threads(2);
-  testing::PyTorch pytorch;
+  testing::PyTorch& pytorch = testing::shared_pytorch();
   const std::pair<int64_t, int64_t> heads[] = {{1, 1}, {3, 1}, {2, 4}};
   const int64_t widths[] = {16, 64, 52, 80, 128};
   int64_t turn = 0;
@@ -150,7 +150,7 @@ TEST_P(JointAttention, MatchesPyTorchIfItSeesAllKeys) {
 
 TEST_P(JointAttention, MatchesPyTorchWithAWindow) {
   at::set_num_threads(2);
-  testing::PyTorch pytorch;
+  testing::PyTorch& pytorch = testing::shared_pytorch();
   const std::pair<int64_t, int64_t> heads[] = {{1, 1}, {3, 1}, {2, 4}};
   const int64_t widths[] = {16, 64, 52, 80, 128};
   int64_t turn = 0;

@@ -60,7 +60,7 @@ TEST(AdamWAgainstPyTorch, TwentyStepsWithClippingAndAScheduleAreAsAccurate) {
   }
   EXPECT_EQ(clipped, steps / 2);
 
-  testing::PyTorch pytorch;
+  testing::PyTorch& pytorch = testing::shared_pytorch();
   const auto reference = pytorch.run("optim/optim_cases.py", "adamw", options, at::kFloat, inputs);
   testing::ErrorTally tally(at::kFloat);
   testing::add_errors(tally, "adamw", {{"decayed", decayed.value}, {"plain", plain.value}}, reference);

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,6 +49,12 @@ class PyTorch {
   pid_t child_ = -1;
 };
 
+// The process with these packages that all tests of the program share.
+inline PyTorch& shared_pytorch(const std::string& packages = "") {
+  static std::map<std::string, PyTorch> started;
+  return started.try_emplace(packages, packages).first->second;
+}
+
 // Adds every result of the reference, which must be among ours, under `prefix` and its name.
 inline void add_errors(ErrorTally& tally, const std::string& prefix, const Tensors& ours, const Reference& reference) {
   ASSERT_FALSE(reference.exact.empty());
@@ -59,14 +66,14 @@ inline void add_errors(ErrorTally& tally, const std::string& prefix, const Tenso
 
 inline PyTorch::PyTorch(const std::string& packages) {
   int requests[2], answers[2];
-  if (pipe(requests) != 0 || pipe(answers) != 0) throw std::runtime_error("no pipe");
+  // Another Python that is started while this one runs must not hold its pipes open.
+  if (pipe2(requests, O_CLOEXEC) != 0 || pipe2(answers, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
   // A dead Python shall be an exception here, not the end of the test.
   std::signal(SIGPIPE, SIG_IGN);
   child_ = fork();
   if (child_ == 0) {
     dup2(requests[0], STDIN_FILENO);
     dup2(answers[1], STDOUT_FILENO);
-    for (int end : {requests[0], requests[1], answers[0], answers[1]}) close(end);
     if (!packages.empty()) setenv("PYTHONPATH", packages.c_str(), 1);
     const std::string python = tests::python(), server = tests::source_dir() / "tests/pytorch/server.py";
     execl(python.c_str(), python.c_str(), server.c_str(), nullptr);

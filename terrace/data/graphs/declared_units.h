@@ -11,6 +11,9 @@
 
 namespace terrace::data {
 
+// The name before -unit, _units and the like; no value where the key has no such end.
+std::optional<std::string> name_in_unit_key(std::string_view key);
+
 // The name of what has the unit that such a key declares: "energy" of energy-unit, REF_stress_units and the like;
 // "length" of length-unit, pos-unit, cell-unit and the like. No value for other keys.
 std::optional<std::string> property_of_unit_key(std::string_view key);
@@ -19,5 +22,27 @@ std::optional<std::string> property_of_unit_key(std::string_view key);
 // length is that of positions and cell. Throws UserError for units that are not known, and where an energy or forces
 // are converted and others beside them have no declared unit, since the one is to be a derivative of the other.
 void convert_declared_units(const std::map<std::string, std::string>& declared, Structure& structure);
+
+// The units of all structures of a dataset, of which each property has one.
+class DeclaredUnits {
+ public:
+  // Returns a sentence where the structure, whose name for messages is `place`, does not go together with those before
+  // it: a property is in another unit, or was converted in one of them and has no declared unit in the other. Lengths
+  // of a file whose format has angstrom need no unit.
+  std::string add(const Structure& structure, const std::string& place, bool is_in_angstrom);
+  // Of properties that are not converted.
+  const std::map<std::string, std::string>& of_others() const { return of_others_; }
+
+ private:
+  // Places of the first structures.
+  struct Found {
+    std::string converted = {}, unit = {};  // and from which unit
+    std::string undeclared = {};
+  };
+  std::string add_converted(const std::string& name, const Structure& structure, const std::string& place);
+
+  std::map<std::string, Found, std::less<>> converted_;
+  std::map<std::string, std::string> of_others_, first_of_others_;
+};
 
 }  // namespace terrace::data

@@ -343,7 +343,23 @@ Json GraphsSource::identity() const {
   const std::string statistics = without_units.text();
   Json identity = {{"datasets", std::move(datasets)}, {"statistics", checksum(std::as_bytes(std::span(statistics)))}};
   if (order_ && !config_.weights.empty()) record_order(order_version_, identity);
+  if (!redefined_stresses().empty()) record_stress(identity);
   return identity;
+}
+
+std::vector<RedefinedStress> GraphsSource::redefined_stresses() const {
+  std::vector<RedefinedStress> all;
+  for (const Dataset& dataset : datasets_) {
+    for (size_t number = 0; number < request_.labels.size(); ++number) {
+      const RedefinedStress found = redefined_stress(*dataset.file, dataset.labels[number], request_.labels[number]);
+      if (found.structures > 0) all.push_back(found);
+    }
+  }
+  return all;
+}
+
+void GraphsSource::check_labels_of(const Json& older, const Json& own) const {
+  check_recorded_stress(older, own, [&] { return redefined_stresses(); });
 }
 
 void GraphsSource::follow_order_of(const Json& older, Json& own) {

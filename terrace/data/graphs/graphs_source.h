@@ -18,6 +18,7 @@
 #include "terrace/data/graphs/graphs_dataset.h"
 #include "terrace/data/graphs/graphs_request.h"
 #include "terrace/data/graphs/graphs_statistics.h"
+#include "terrace/data/graphs/stress_version.h"
 #include "terrace/data/graphs/structure.h"
 #include "terrace/data/order/mixture.h"
 #include "terrace/data/source.h"
@@ -45,6 +46,7 @@ class GraphsSource : public Source {
   int64_t items(uint64_t first, int64_t samples) const override;  // atoms
   std::vector<AttachedFile> attached_files() const override;
   Json identity() const override;
+  void check_labels_of(const Json& older, const Json& own) const override;
   void follow_order_of(const Json& older, Json& own) override;
   std::vector<const MappedFile*> staged_files() const override;
   FileRanges reads(const StepShare& share, const TensorNames& names) const override;
@@ -94,6 +96,7 @@ class GraphsSource : public Source {
   void check_sizes(const Sizes& budget) const;
   void mix();
   GraphsStatistics statistics_of_datasets() const;
+  std::vector<RedefinedStress> redefined_stresses() const;
   void keep_statistics(const GraphsStatistics& kept);
 
   GraphsConfig config_;

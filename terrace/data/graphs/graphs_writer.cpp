@@ -165,6 +165,13 @@ std::vector<std::string> GraphsWriter::property_names() const {
   return names;
 }
 
+bool GraphsWriter::all_have(const std::string& property) const {
+  return std::ranges::any_of(columns_, [&](const auto& entry) {
+    const auto& [key, column] = entry;
+    return key.second == property && column.is_uniform && column.structures == structures();
+  });
+}
+
 uint64_t GraphsWriter::bytes() const {
   uint64_t sum = 0;
   for (const auto& [name, array] : arrays_) sum += array.numbers() * bytes_of(array.type());

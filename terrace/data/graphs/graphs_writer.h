@@ -44,8 +44,9 @@ class GraphsWriter {
   // `look` is called with the bytes written, and may throw to stop.
   GraphsDescription finish(AtomicFile& file, std::vector<std::string> sources,
                            const std::map<std::string, std::string>& units, const std::function<void(uint64_t)>& look);
-  uint64_t bytes() const;                           // of all arrays
-  std::vector<std::string> property_names() const;  // that the dataset will have
+  uint64_t bytes() const;                            // of all arrays
+  std::vector<std::string> property_names() const;   // that the dataset will have
+  bool all_have(const std::string& property) const;  // at one level, with one number of columns
 
  private:
   using Key = std::pair<GraphLevel, std::string>;

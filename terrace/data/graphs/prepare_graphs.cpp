@@ -195,7 +195,7 @@ class GraphsRun {
     std::vector<PartInput> inputs;
     for (const fs::path& file : files_) inputs.push_back(part_input(file));
     std::string identity =
-        fmt::format("structures 1 {} {}", flags_.rules.least_distance, fmt::join(flags_.rules.labels, ","));
+        fmt::format("structures 2 {} {}", flags_.rules.least_distance, fmt::join(flags_.rules.labels, ","));
     for (const auto& [name, unit] : flags_.converted) identity += fmt::format(" {}={}", name, unit);
     parts_.begin({.identity = identity, .inputs = std::move(inputs)}, request_.flags.contains("resume"));
   }
@@ -284,19 +284,23 @@ class GraphsRun {
 
   // By --units, which what a file declares itself may not contradict.
   void convert_units(ParsedPiece& parsed, const fs::path& file) const {
-    if (flags_.converted.empty()) return;
+    if (flags_.units.empty() && flags_.converted.empty()) return;
     std::erase_if(parsed.structures, [&](NumberedStructure& one) {
       try {
         std::map<std::string, std::string> own = flags_.converted;
         for (const auto& [name, unit] : one.structure.units) {
-          const auto flag = own.find(name);
-          if (flag == own.end()) continue;
           const Quantity quantity = name == "length" ? Quantity::length : quantity_of(name);
-          if (standard_units_in(quantity, flag->second) != standard_units_in(quantity, unit)) {
+          const auto& flags = quantity == Quantity::other ? flags_.units : flags_.converted;
+          const auto flag = flags.find(name);
+          if (flag == flags.end()) continue;
+          const bool is_same = quantity == Quantity::other
+                                   ? flag->second == unit
+                                   : standard_units_in(quantity, flag->second) == standard_units_in(quantity, unit);
+          if (!is_same) {
             throw UserError::of("the file says that {} is in {}, and --units that it is in {}", name, unit,
                                 flag->second);
           }
-          own.erase(flag);
+          own.erase(name);
         }
         std::erase_if(own, [&](const auto& unit) {
           return unit.first != "length" && !one.structure.of_structure.contains(unit.first) &&
@@ -321,16 +325,17 @@ class GraphsRun {
   // On the first rank, of the parts of all.
   PrepareResult make_dataset() {
     GraphsWriter writer(fs::path(prefix_).parent_path(), flags_.split);
-    join_parts(writer);
+    DeclaredUnits units;
+    join_parts(writer, units);
     check_units(writer);
-    const GraphsDescription description = finish(writer, *file_);
+    const GraphsDescription description = finish(writer, units, *file_);
     commit(*file_, description);
     PrepareResult result = summary_of_graphs(description, prefix_);
     result.text += fmt::format("wrote {0}.bin and {0}.json", prefix_);
     return result;
   }
 
-  void join_parts(GraphsWriter& writer) {
+  void join_parts(GraphsWriter& writer, DeclaredUnits& units) {
     const std::vector<FilePart> all = parts_.collect();
     Progress progress("joining the parts", all.size());
     std::vector<std::string> problems;
@@ -338,10 +343,16 @@ class GraphsRun {
       check_graphs_stop();
       progress.update(input, files_[input].filename().string());
       StructureRecords records(parts_.folder() / all[input].ranges[0].file, all[input].ranges[0]);
+      const bool is_in_angstrom = files_[input].extension() == ".cif";
       while (const std::optional<NumberedStructure> one = records.next()) {
+        const std::string place = structure_name(files_[input], one->number);
+        if (const std::string differs = units.add(one->structure, place, is_in_angstrom); !differs.empty()) {
+          problems.push_back(fmt::format("{}: {}", place, differs));
+          break;
+        }
         const std::string problem = writer.add(one->structure, static_cast<int32_t>(input), one->number);
         if (problem.empty()) continue;
-        problems.push_back(structure_name(files_[input], one->number) + " " + problem);
+        problems.push_back(place + " " + problem);
         break;
       }
     }
@@ -358,17 +369,19 @@ class GraphsRun {
                           names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", ")));
     }
     for (const std::string& label : flags_.rules.labels) {
-      if (std::ranges::find(names, label) != names.end()) continue;
+      if (writer.all_have(label)) continue;
       throw UserError::of("--labels {}: its level or its number of columns differs between structures", label);
     }
     for (const std::string& sentence : writer.remarks()) log_warning("{}", sentence);
   }
 
-  GraphsDescription finish(GraphsWriter& writer, AtomicFile& file) {
+  GraphsDescription finish(GraphsWriter& writer, const DeclaredUnits& units, AtomicFile& file) {
+    std::map<std::string, std::string> noted = flags_.units;
+    for (const auto& [name, unit] : units.of_others()) noted.try_emplace(name, unit);
     Progress progress("writing", writer.bytes());
     std::vector<std::string> sources;
     for (const fs::path& path : files_) sources.push_back(path.string());
-    return writer.finish(file, std::move(sources), flags_.units, [&](uint64_t done) {
+    return writer.finish(file, std::move(sources), noted, [&](uint64_t done) {
       check_graphs_stop();
       progress.update(done);
     });

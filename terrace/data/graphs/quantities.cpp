@@ -246,10 +246,22 @@ std::string problem_of_derivative(std::string_view unit_of_energy, std::string_v
   const auto or_unknown = [](std::string_view text) {
     return text.empty() ? std::string("no unit, that is eV") : std::string(text);
   };
-  return fmt::format(
-      "{} and {} are no energy and its derivative, where lengths are angstrom; prepare them with --units, "
-      "which converts energy, forces, stress and virial to eV and angstrom",
-      or_unknown(unit_of_energy), or_unknown(unit));
+  const std::string both = fmt::format("{} and {} are no energy and its derivative, where lengths are angstrom; ",
+                                       or_unknown(unit_of_energy), or_unknown(unit));
+  if (of_energy && own) {
+    return both + "prepare them with --units, which converts energy, forces, stress and virial to eV and angstrom";
+  }
+  return both + fmt::format(
+                    "{} is not known: where the values are in it, convert them in the files{}; then, or where "
+                    "only the note is wrong, prepare them again with --units and the right unit, such as {}",
+                    of_energy ? unit : unit_of_energy,
+                    of_energy ? "" : " (an energy per atom times the number of atoms)",
+                    standard_unit(of_energy ? derivative : Quantity::energy));
+}
+
+std::string unit_of_stress(std::string_view property, std::string_view unit) {
+  const bool has_volume = unit.empty() || quantity_of(property) != Quantity::virial;
+  return has_volume ? std::string(unit) : fmt::format("{}/angstrom^3", unit);
 }
 
 void convert_to_standard(std::string_view name, PropertyValues& property, std::string_view unit) {

@@ -31,6 +31,9 @@ double checked_standard_units_in(std::string_view name, Quantity quantity, std::
 // derivative.
 std::string problem_of_derivative(std::string_view unit_of_energy, std::string_view unit, Quantity derivative);
 
+// The unit of a label of stress by that of its property: of a virial that over angstrom^3. "" where none is known.
+std::string unit_of_stress(std::string_view property, std::string_view unit);
+
 // Multiplies a property by the number that its unit has in standard ones, unless that is 1.
 void convert_to_standard(std::string_view name, PropertyValues& property, std::string_view unit);
 

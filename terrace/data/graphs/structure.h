@@ -32,7 +32,8 @@ struct Structure {
   bool has_edges = false;
   GivenEdges edges = {};  // only where the file gives them
   Properties of_structure = {}, of_atoms = {}, of_edges = {};
-  // Of energies, forces, stresses and virials by name: the unit that the file declares, from which they were converted.
+  // By name, the declared units: of energies, forces, stresses, virials and "length", from which they were converted,
+  // and of other properties, which keep them.
   std::map<std::string, std::string> units = {};
   std::vector<std::string> notes = {};  // what was left out or taken for something, as sentences
 

@@ -2,6 +2,7 @@
 #include "terrace/data/graphs/structure_records.h"
 
 #include <cstring>
+#include <map>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -32,6 +33,13 @@ class RecordWriter {
       put(property.values);
     }
   }
+  void put(const std::map<std::string, std::string>& texts) {
+    put(static_cast<uint64_t>(texts.size()));
+    for (const auto& [name, text] : texts) {
+      put(name);
+      put(text);
+    }
+  }
 
  private:
   void put_bytes(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
@@ -60,6 +68,13 @@ class RecordReader {
       get(property.values);
     }
   }
+  void get(std::map<std::string, std::string>& texts) {
+    for (uint64_t left = get_size(); left > 0; --left) {
+      std::string name;
+      get(name);
+      get(texts[name]);
+    }
+  }
 
  private:
   uint64_t get_size() {
@@ -75,7 +90,7 @@ class RecordReader {
   std::span<const std::byte> bytes_;
 };
 
-// Visits every number of a structure, in the order of a record.
+// Visits what a record holds of a structure, in its order.
 template <typename Visit, typename Numbered>
 void visit_numbers(Numbered& one, const Visit& visit) {
   visit(one.number);
@@ -92,6 +107,7 @@ void visit_numbers(Numbered& one, const Visit& visit) {
   visit(structure.of_structure);
   visit(structure.of_atoms);
   visit(structure.of_edges);
+  visit(structure.units);
 }
 
 }  // namespace

@@ -74,10 +74,6 @@ void check_regular_grid(const NetcdfFile& file, int variable, const NetcdfAxis& 
         "{}: {} lies on a rotated or curvilinear grid, since the standard name of its axis {} is {}; {}", path, name,
         axis->name, file.text(axis->variable, "standard_name"), way_out);
   }
-  if (const std::string mapping = mapping_of(file, variable); mapping.starts_with("rotated_")) {
-    throw UserError::of("{}: {} lies on a rotated grid, since its grid mapping is {}; {}", path, name, mapping,
-                        way_out);
-  }
   for (int other = 0; other < file.variables(); ++other) {
     if (other == latitude.variable || other == longitude.variable || file.has_text(other)) continue;
     const bool are_latitudes = has_latitudes(file, other);
@@ -94,6 +90,13 @@ void check_regular_grid(const NetcdfFile& file, int variable, const NetcdfAxis& 
         differs->row + 1, differs->column + 1, file.name(other), differs->value,
         are_latitudes ? latitude.name : longitude.name, differs->of_axis, way_out);
   }
+}
+
+void check_grid_mapping(const NetcdfFile& file, int variable) {
+  const std::string mapping = mapping_of(file, variable);
+  if (!mapping.starts_with("rotated_")) return;
+  throw UserError::of("{}: {} lies on a rotated grid, since its grid mapping is {}; {}", file.path().string(),
+                      file.name(variable), mapping, way_out);
 }
 
 std::string curvilinear_reason(const NetcdfFile& file) {

@@ -142,9 +142,11 @@ class NetcdfFields : public FieldFile {
   }
 
   void take_grid(int variable, const NetcdfAxis& latitude, const NetcdfAxis& longitude) {
+    check_grid_mapping(file_, variable);
+    const bool has_grid = !row_order_.empty();
+    if (has_grid && latitude.name == latitude_ && longitude.name == longitude_) return;
     check_regular_grid(file_, variable, latitude, longitude);
-    if (!row_order_.empty()) {
-      if (latitude.name == latitude_ && longitude.name == longitude_) return;
+    if (has_grid) {
       throw UserError::of(
           "{}: {} lies on {} and {}, other variables on {} and {}; a dataset has one grid, so make files "
           "of one grid each",

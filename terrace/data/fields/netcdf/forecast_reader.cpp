@@ -145,8 +145,9 @@ class NetcdfForecastFile : public ForecastFile {
   void take_grid(int variable, const NetcdfAxis& latitude, const NetcdfAxis& longitude) {
     take_axis(variable, latitude, latitude_);
     take_axis(variable, longitude, longitude_);
-    check_regular_grid(file_, variable, latitude, longitude);
+    check_grid_mapping(file_, variable);
     if (!row_order_.empty()) return;
+    check_regular_grid(file_, variable, latitude, longitude);
     row_order_ = ascending_order(latitude.values, false, contents_.grid.latitudes);
     column_order_ = ascending_order(longitude.values, true, contents_.grid.longitudes);
   }

@@ -124,6 +124,9 @@ class FrameReader {
     for (int64_t atom = 0; atom < atoms_; ++atom) read_atom(with_plain_blanks(*lines_.next()));
     read_vectors(line);
     convert_declared_units(declared_, structure_);
+    for (const auto& [name, unit] : noted_) {
+      if (structure_.of_structure.contains(name) || structure_.of_atoms.contains(name)) structure_.units[name] = unit;
+    }
     return std::move(structure_);
   }
 
@@ -149,7 +152,9 @@ class FrameReader {
         has_cell = true;
       } else {
         check_capitals(pair.key, pairs);
-        if (!read_unit(pair.key, value)) add_property(pair.key, value, pair.value.has_value());
+        if (read_unit(pair.key, value)) continue;
+        add_property(pair.key, value, pair.value.has_value());
+        note_unit(pair.key, value);
       }
     }
     if (has_cell && !has_periodicity) structure_.cell.periodic = {true, true, true};
@@ -194,6 +199,12 @@ class FrameReader {
     if (!of) return false;
     declared_[*std::move(of)] = value;
     return true;
+  }
+
+  // Of a property that is not converted; formula_units=4 is a property itself.
+  void note_unit(const std::string& key, const std::string& value) {
+    std::optional<std::string> of = name_in_unit_key(key);
+    if (of && !structure_.of_structure.contains(key)) noted_[*std::move(of)] = value;
   }
 
   void add_property(const std::string& key, const std::string& value, bool has_value) {
@@ -324,7 +335,8 @@ class FrameReader {
   bool has_further_columns_ = false;  // and a note says so
   std::vector<Column> columns_;
   std::vector<std::string_view> words_;
-  std::map<std::string, std::string> declared_;  // units, by the name of what has them
+  // Units by the name of what has them: those that are converted, and others.
+  std::map<std::string, std::string> declared_, noted_;
   Structure structure_;
 };
 
