@@ -161,15 +161,14 @@ class InEvaluation(Interrupted):
         return self.arguments(folder, *self.SETTINGS, "--set", f"train.evaluate_batches={batches}", *more, every=0, steps=steps)
 
     def signal_in_evaluation(self, folder, number, begun, *more):
-        """Starts a run and sends the signal when its evaluation has begun; returns how and after how many seconds it ended."""
+        """Starts a run and sends the signal when its evaluation has begun; returns how it ended and what it said."""
         child = self.start(self.steps(folder, 0, *more))
         self.wait_for(child, begun)
         time.sleep(0.5)
         self.assertIsNone(child.poll())
-        began = time.monotonic()
         child.send_signal(number)
         _, said = child.communicate(timeout=60)
-        return child.returncode, said, time.monotonic() - began
+        return child.returncode, said
 
     def lines(self, folder):
         lines = map(json.loads, (self.folder / folder / "metrics.jsonl").read_text().splitlines())
@@ -189,10 +188,9 @@ class InEvaluation(Interrupted):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
             with self.subTest(number.name):
                 folder = f"evaluated_{number.name}"
-                code, said, seconds = self.signal_in_evaluation(folder, number, self.last_is_saved(folder))
+                code, said = self.signal_in_evaluation(folder, number, self.last_is_saved(folder))
                 self.assertEqual(code, 4, said)
                 self.assertIn("stopped on request in the evaluation after step 4, the last one; continue with --resume auto", said)
-                self.assertLess(seconds, 2)
                 self.assertEqual(complete(self.folder / folder), [self.folder / folder / "step_00000004"])
                 self.assertEqual(self.lines(folder), self.STEPS_ALONE)
                 for _ in range(2):
@@ -200,7 +198,7 @@ class InEvaluation(Interrupted):
                     self.assertEqual(self.lines(folder), self.WHOLE)
 
     def test_a_run_killed_in_the_last_evaluation_has_lost_nothing(self):
-        code, _, _ = self.signal_in_evaluation("evaluated_killed", signal.SIGKILL, self.last_is_saved("evaluated_killed"))
+        code, _ = self.signal_in_evaluation("evaluated_killed", signal.SIGKILL, self.last_is_saved("evaluated_killed"))
         self.assertEqual(code, -signal.SIGKILL)
         self.assertEqual(complete(self.folder / "evaluated_killed")[0].name, "step_00000004")
         for _ in range(2):
@@ -211,10 +209,9 @@ class InEvaluation(Interrupted):
         more = ["--set", "train.evaluate_every=2"]
         metrics = self.folder / "evaluated_midway/metrics.jsonl"
         begun = lambda: metrics.exists() and '"step":2,' in metrics.read_text()
-        code, said, seconds = self.signal_in_evaluation("evaluated_midway", signal.SIGTERM, begun, *more)
+        code, said = self.signal_in_evaluation("evaluated_midway", signal.SIGTERM, begun, *more)
         self.assertEqual(code, 4, said)
         self.assertIn("stopped on request after step 2 of 4; continue with --resume auto", said)
-        self.assertLess(seconds, 2)
         self.resume("evaluated_midway", *more)
         self.assertEqual(self.lines("evaluated_midway"), [(1, False), (2, False), (2, True), (3, False), (4, False), (4, True)])
 
