@@ -126,11 +126,9 @@ class Signals(Interrupted):
         child.send_signal(signal.SIGINT)
         time.sleep(0.2)
         self.assertIsNone(child.poll())
-        began = time.monotonic()
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=300)
         self.assertEqual(child.returncode, -signal.SIGINT)
-        self.assertLess(time.monotonic() - began, 0.5)
         self.expect(4, self.train("twice", *LONG_STEPS, "--resume", "auto", "--set", "train.time_limit=0.01s", every=1),
                     "continues from", "stopped by train.time_limit = 0.01 s")
 
