@@ -39,8 +39,7 @@ std::string output_of_spread(const std::string& figure) {
 std::string dead_output_text(const std::string& output) {
   return fmt::format(
       "the output {} has the same value for all inputs although its labels differ: the network is dead, as where all "
-      "units "
-      "of a layer with ReLU are 0, and learns nothing more of it; begin again with another train.seed, a lower "
+      "units of a layer with ReLU are 0, and hardly ever learns it then; begin again with another train.seed, a lower "
       "optimizer.learning_rate, optimizer.warmup_steps or another model.activation",
       output);
 }

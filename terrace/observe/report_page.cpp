@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "terrace/observe/figures.h"
 #include "terrace/observe/html_page.h"
 #include "terrace/observe/report_template.h"
 #include "terrace/observe/run_settings.h"
@@ -56,6 +57,11 @@ std::vector<std::pair<double, double>> noise_scales_of(const RunMetrics& metrics
 // How a run gets the records that it lacks; a prediction alone lacks none.
 Json notes_of(const ReportedRun& run) {
   Json notes = run.notes;
+  if (run.figures && run.figures->contains("dead_outputs")) {
+    for (const Json& output : run.figures->at("dead_outputs")) {
+      notes.push_back(fmt::format("{}: {}.", run.name, dead_output_text(output.get<std::string>())));
+    }
+  }
   if (!run.losses || (run.predicted && run.measured)) return notes;
   const std::string lacking = run.predicted  ? fmt::format("the record of a measured step, {}", measured_step_file)
                               : run.measured ? fmt::format("the record of a predicted step, {}", predicted_step_file)

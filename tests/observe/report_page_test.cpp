@@ -58,6 +58,14 @@ TEST(ReportPage, HasTheNotesThatItWasGivenBeforeItsOwn) {
   EXPECT_EQ(notes[0], "runs/b has not begun");
 }
 
+TEST(ReportPage, NamesOutputsThatDependOnNoInput) {
+  ReportedRun run = example_run();
+  (*run.figures)["dead_outputs"] = {"energy"};
+  const Json notes = report_data("", {run})["runs"][0]["notes"];
+  ASSERT_EQ(notes.size(), 1);
+  EXPECT_TRUE(notes[0].get<std::string>().starts_with("runs/a: the output energy has the same value for all inputs"));
+}
+
 TEST(ReportPage, HoldsTheDataThatItWasGiven) {
   const Json data = data_in(report_page("a title", {example_run()}));
   EXPECT_EQ(data, report_data("a title", {example_run()}));
