@@ -34,7 +34,8 @@ class ConvLayer : public nn::Module {
 };
 
 // SchNet (Schütt et al., arXiv 1706.08566): w = MLP(radial) cutoff, x' = x + MLP(sum of (W x_j) * w), where the second
-// MLP is linear, activation, linear. HydraGNN's x' is the linear layer alone, without x and the second linear one.
+// MLP is linear, activation, linear. HydraGNN's x' is the linear layer alone, without x and the second linear one; with
+// more filters than states they are scaled (ModelConfig::filter_step).
 class SchNetLayer : public ConvLayer {
  public:
   SchNetLayer(const ModelConfig& config, LayerPlace place, const nn::Build& build);
@@ -42,6 +43,7 @@ class SchNetLayer : public ConvLayer {
 
  private:
   Activation activation_;
+  double filter_scale_;  // what the filters are multiplied by, for both linear layers beside them
   Linear& inputs_;
   TwoLayers& filter_;
   Linear& sums_;
@@ -53,7 +55,8 @@ class SchNetLayer : public ConvLayer {
 //   (g, h, k) = MLP([s, |V v|]),  s += h <U v, V v> + k,  v += g U v
 // where |x| = sqrt(x^2 + 1e-8), which can be differentiated twice at 0. HydraGNN divides r by d twice, and ends a layer
 // with linear, tanh, linear on s and a linear layer without bias on v; its MLPs have SiLU, whatever the activation
-// behind the layers (before reading_version 2 that one).
+// behind the layers (before reading_version 2 that one). |V v| is then at most 100: as it is a factor of the next
+// vectors, each layer would square large ones, and overflow.
 class PaiNNLayer : public ConvLayer {
  public:
   PaiNNLayer(const ModelConfig& config, LayerPlace place, const nn::Build& build);
@@ -65,7 +68,7 @@ class PaiNNLayer : public ConvLayer {
 
   int64_t width_;
   LayerPlace place_;
-  bool divides_twice_;
+  bool divides_twice_, bounds_norms_;
   TwoLayers& context_;
   Linear& filter_;
   Linear& mixed_;  // rows of U, then of V

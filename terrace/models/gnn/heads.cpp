@@ -11,9 +11,9 @@ namespace {
 constexpr double smallest_variance = 1e-6;
 
 // A few units of ReLU, one layer behind another, easily are 0 for all inputs, and then never learn again.
-FirstValues first_values(const ModelConfig& config) {
-  return config.follows_hydragnn() && config.activation == Activation::relu ? FirstValues::opposite_pairs
-                                                                            : FirstValues::glorot;
+FirstValues first_of_hidden(const ModelConfig& config) {
+  const bool has_pairs = config.follows_hydragnn() && config.activation == Activation::relu;
+  return has_pairs ? FirstValues::opposite_pairs : first_values(config);
 }
 
 }  // namespace
@@ -36,9 +36,10 @@ std::vector<NetworkLayer*> OutputHead::add_layers(const ModelConfig& config, con
 DenseLayers& OutputHead::add_dense(OutputHead& head, const ModelConfig& config, const OutputConfig& output,
                                    const nn::Build& build) {
   const bool shares = config.is_pooled(output) && config.shared_layers > 0;
-  return head.add_module<DenseLayers>("dense", shares ? config.shared_width : config.width,
-                                      output.head == HeadKind::conv ? 0 : output.layers, output.width,
-                                      output.head_columns(), config.activation, first_values(config), build);
+  const int64_t layers = output.head == HeadKind::conv ? 0 : output.layers;
+  return head.add_module<DenseLayers>("dense", shares ? config.shared_width : config.width, layers, output.width,
+                                      output.head_columns(), config.activation,
+                                      layers > 0 ? first_of_hidden(config) : first_values(config), build);
 }
 
 States OutputHead::own_states(const States& states, const Graphs& graphs, const Pass& pass) const {
@@ -50,7 +51,7 @@ States OutputHead::own_states(const States& states, const Graphs& graphs, const 
 Heads::Heads(const ModelConfig& config, const nn::Build& build) : config_(config) {
   for (int64_t i = 0; i < config.shared_layers; ++i) {
     shared_.push_back(&add_module<Linear>(fmt::format("shared.{}", i), i == 0 ? config.width : config.shared_width,
-                                          config.shared_width, true, build, 1.0, first_values(config)));
+                                          config.shared_width, true, build, 1.0, first_of_hidden(config)));
   }
   for (const OutputConfig& output : config.outputs) {
     heads_.push_back(output.is_derivative() ? nullptr : &add_module<OutputHead>(output.name, config, output, build));

@@ -33,13 +33,32 @@ void add_to_running(const ops::RowStatistics& step, const at::Tensor& mean, cons
   variance.copy_(at::where(counts, variance.lerp(unbiased.to(variance.scalar_type()), norm_momentum), variance));
 }
 
-nn::InitialValue glorot(int64_t inputs, int64_t outputs, double gain, FirstValues first) {
-  const double bound = gain * std::sqrt(6.0 / static_cast<double>(inputs + outputs));
-  if (first == FirstValues::opposite_pairs) return nn::InitialValue::opposite_rows(bound, inputs);
-  return nn::InitialValue::uniform(-bound, bound);
+nn::InitialValue uniform_to(double bound) { return nn::InitialValue::uniform(-bound, bound); }
+
+double pytorch_bound(int64_t inputs) { return 1.0 / std::sqrt(static_cast<double>(inputs)); }
+
+nn::InitialValue first_weight(int64_t inputs, int64_t outputs, double gain, FirstValues first) {
+  const double glorot_bound = std::sqrt(6.0 / static_cast<double>(inputs + outputs));
+  switch (first) {
+    case FirstValues::opposite_pairs:
+      return nn::InitialValue::opposite_rows(gain * glorot_bound, inputs);
+    case FirstValues::pytorch:
+      return uniform_to(gain * pytorch_bound(inputs));
+    case FirstValues::glorot:
+      break;
+  }
+  return uniform_to(gain * glorot_bound);
+}
+
+nn::InitialValue first_bias(int64_t inputs, FirstValues first) {
+  return first == FirstValues::pytorch ? uniform_to(pytorch_bound(inputs)) : nn::InitialValue::constant(0.0);
 }
 
 }  // namespace
+
+FirstValues first_values(const ModelConfig& config) {
+  return config.follows_hydragnn() && config.conv == Conv::painn ? FirstValues::pytorch : FirstValues::glorot;
+}
 
 at::Tensor activated(const at::Tensor& x, Activation activation) {
   switch (activation) {
@@ -63,9 +82,9 @@ at::Tensor activated(const at::Tensor& x, Activation activation) {
 }
 
 Linear::Linear(int64_t inputs, int64_t outputs, bool bias, const nn::Build& build, double gain, FirstValues first)
-    : weight(add_parameter("weight", {outputs, inputs}, glorot(inputs, outputs, gain, first), /*decay=*/true, build)),
-      bias(bias ? &add_parameter("bias", {outputs}, nn::InitialValue::constant(0.0), /*decay=*/false, build)
-                : nullptr) {
+    : weight(add_parameter("weight", {outputs, inputs}, first_weight(inputs, outputs, gain, first), /*decay=*/true,
+                           build)),
+      bias(bias ? &add_parameter("bias", {outputs}, first_bias(inputs, first), /*decay=*/false, build) : nullptr) {
   weight.gradient_holds_sum = std::make_shared<bool>(true);
 }
 
@@ -88,10 +107,11 @@ std::vector<at::Tensor> Linear::scaled(const at::Tensor& inputs, int64_t parts, 
   return results;
 }
 
-TwoLayers::TwoLayers(int64_t inputs, int64_t hidden, int64_t outputs, Activation activation, const nn::Build& build)
+TwoLayers::TwoLayers(int64_t inputs, int64_t hidden, int64_t outputs, Activation activation, const nn::Build& build,
+                     double gain, FirstValues first)
     : activation_(activation),
-      first_(add_module<Linear>("first", inputs, hidden, true, build)),
-      second_(add_module<Linear>("second", hidden, outputs, true, build)) {}
+      first_(add_module<Linear>("first", inputs, hidden, true, build, 1.0, first)),
+      second_(add_module<Linear>("second", hidden, outputs, true, build, gain, first)) {}
 
 at::Tensor TwoLayers::forward(const at::Tensor& x, const Pass& pass) const {
   return second_.forward(activated(first_.forward(x, pass), activation_), pass);
@@ -141,8 +161,9 @@ DenseLayers::DenseLayers(int64_t inputs, int64_t layers, int64_t width, int64_t 
     hidden_.push_back(
         &add_module<Linear>(fmt::format("hidden.{}", i), i == 0 ? inputs : width, width, true, build, 1.0, first));
   }
-  const double gain = first == FirstValues::opposite_pairs && layers > 0 ? 0.0 : 1.0;
-  output_ = &add_module<Linear>("output", layers == 0 ? inputs : width, outputs, true, build, gain);
+  const bool has_pairs = first == FirstValues::opposite_pairs;
+  output_ = &add_module<Linear>("output", layers == 0 ? inputs : width, outputs, true, build, has_pairs ? 0.0 : 1.0,
+                                has_pairs ? FirstValues::glorot : first);
 }
 
 at::Tensor DenseLayers::forward(at::Tensor x, const Pass& pass) const {

@@ -18,10 +18,15 @@ at::Tensor activated(const at::Tensor& x, Activation activation);
 
 // opposite_pairs: rows 2 k + 1 of W begin as the opposites of rows 2 k, so that of each pair one unit of a ReLU behind
 // the layer is above 0 whatever x is (after the mirrored values of Balduzzi et al., arXiv 1702.08591).
-enum class FirstValues { glorot, opposite_pairs };
+// pytorch: W and b begin uniform up to 1 / sqrt(inputs), as PyTorch's linear layers do.
+enum class FirstValues { glorot, opposite_pairs, pytorch };
 
-// y = x W^T + b with the initial values of Glorot and Bengio (2010): uniform up to sqrt(6 / (inputs + outputs)), times
-// `gain`.
+// Of linear layers without ReLU behind them. HydraGNN's painn needs PyTorch's smaller values: with Glorot's the
+// vectors, of which every layer takes products, soon overflow at high learning rates.
+FirstValues first_values(const ModelConfig& config);
+
+// y = x W^T + b with the initial values of Glorot and Bengio (2010), unless others are asked for: W uniform up to
+// sqrt(6 / (inputs + outputs)), times `gain`, and b 0.
 class Linear : public nn::Module {
  public:
   Linear(int64_t inputs, int64_t outputs, bool bias, const nn::Build& build, double gain = 1.0,
@@ -38,7 +43,9 @@ class Linear : public nn::Module {
 // Linear, activation, linear.
 class TwoLayers : public nn::Module {
  public:
-  TwoLayers(int64_t inputs, int64_t hidden, int64_t outputs, Activation activation, const nn::Build& build);
+  // The gain is that of the second one.
+  TwoLayers(int64_t inputs, int64_t hidden, int64_t outputs, Activation activation, const nn::Build& build,
+            double gain = 1.0, FirstValues first = FirstValues::glorot);
   at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
 
  private:

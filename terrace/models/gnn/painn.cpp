@@ -9,6 +9,7 @@ namespace terrace::models::gnn {
 namespace {
 
 constexpr double norm_square = 1e-8;  // added to the square of a norm
+constexpr double most_norm = 100;     // that the update reads
 
 Activation activation_inside(const ModelConfig& config) {
   return config.follows_hydragnn() ? Activation::silu : config.activation;
@@ -21,18 +22,20 @@ PaiNNLayer::PaiNNLayer(const ModelConfig& config, LayerPlace place, const nn::Bu
     : width_(config.width),
       place_(place),
       divides_twice_(config.reading == Reading::hydragnn),
+      bounds_norms_(config.follows_hydragnn()),
       context_(add_module<TwoLayers>("context", config.width, config.width, (place.first ? 2 : 3) * config.width,
-                                     activation_inside(config), build)),
-      filter_(add_module<Linear>("filter", config.radial, (place.first ? 2 : 3) * config.width, true, build)),
-      mixed_(add_module<Linear>("mixed", config.width, 2 * config.width, false, build)),
+                                     activation_inside(config), build, 1.0, first_values(config))),
+      filter_(add_module<Linear>("filter", config.radial, (place.first ? 2 : 3) * config.width, true, build, 1.0,
+                                 first_values(config))),
+      mixed_(add_module<Linear>("mixed", config.width, 2 * config.width, false, build, 1.0, first_values(config))),
       update_(add_module<TwoLayers>("update", 2 * config.width, config.width, (place.last ? 2 : 3) * config.width,
-                                    activation_inside(config), build)),
+                                    activation_inside(config), build, 1.0, first_values(config))),
       ending_(divides_twice_
                   ? &add_module<TwoLayers>("ending", config.width, config.width, config.width, Activation::tanh, build)
                   : nullptr),
-      vector_ending_(divides_twice_ && !place.last
-                         ? &add_module<Linear>("vector_ending", config.width, config.width, false, build)
-                         : nullptr) {}
+      vector_ending_(divides_twice_ && !place.last ? &add_module<Linear>("vector_ending", config.width, config.width,
+                                                                         false, build, 1.0, first_values(config))
+                                                   : nullptr) {}
 
 States PaiNNLayer::with_messages(const States& states, const Graphs& graphs, const Pass& pass) const {
   const EdgeGeometry& edges = graphs.geometry;
@@ -52,8 +55,9 @@ States PaiNNLayer::with_messages(const States& states, const Graphs& graphs, con
 
 States PaiNNLayer::updated(const States& states, const Pass& pass) const {
   const std::vector<at::Tensor> mixed = mixed_.forward(states.vectors, pass).split(width_, /*dim=*/2);
-  const at::Tensor &u = mixed[0], &v = mixed[1];                       // [N, 3, F]
-  const at::Tensor norms = v.square().sum(1).add(norm_square).sqrt();  // [N, F]
+  const at::Tensor &u = mixed[0], &v = mixed[1];                 // [N, 3, F]
+  at::Tensor norms = v.square().sum(1).add(norm_square).sqrt();  // [N, F]
+  if (bounds_norms_) norms = norms.clamp_max(most_norm);
   const std::vector<at::Tensor> update =
       update_.forward(at::cat({states.scalars, norms}, 1), pass).split(width_, /*dim=*/1);  // [N, F]
   const at::Tensor &h = update[0], &k = update[1];

@@ -15,6 +15,7 @@ namespace {
 Json options_of_gnn(const ModelConfig& config) {
   Json options = {{"conv", config::name_of(config.conv)},
                   {"reading", config::name_of(config.reading)},
+                  {"reading_version", config.reading_version},
                   {"cutoff", config::name_of(config.cutoff)},
                   {"activation", config::name_of(config.activation)},
                   {"pooling", config::name_of(config.pooling)},

@@ -94,6 +94,8 @@ def joined(p, key):
 def schnet(p, x, graph, activation, options):
     if options["reading"] == "hydragnn":
         filters = p.two(graph.radial, "filter", ACTIVATIONS["shifted_softplus"]) * graph.cutoff
+        if options["reading_version"] != 1:
+            filters = filters * min(1, x.shape[1] / filters.shape[1]) ** 2
         return p.linear(graph.sum(p.linear(x, "inputs")[graph.senders] * filters), "sums")
     width, filters = x.shape[1], p["inputs.weight"].shape[0]
     block = InteractionBlock(width, graph.radial.shape[1], filters, graph.radius)
@@ -139,6 +141,8 @@ def painn(p, x, vectors, graph, activation, options):
     mixing = p["mixed.weight"]
     u, v = vectors @ mixing[:width].T, vectors @ mixing[width:].T
     norms = torch.sqrt((v * v).sum(1) + 1e-8)
+    if options["reading"] == "hydragnn" and options["reading_version"] != 1:
+        norms = norms.clamp(max=100)
     update = p.two(torch.cat([x, norms], 1), "update", inside).split(width, 1)
     x = x + update[0] * (u * v).sum(1) + update[1]
     vectors = vectors + update[2][:, None] * u if len(update) == 3 else None

@@ -102,6 +102,7 @@ inline std::vector<SmallGnn> small_gnns() {
     hydragnn.reading = Reading::hydragnn;
     hydragnn.shared_layers = 2;
     hydragnn.shared_width = 3;
+    if (conv == Conv::schnet) hydragnn.filters = 11;  // more than states
     list.push_back({name + " of HydraGNN", hydragnn});
   }
   ModelConfig moving = small_gnn(Conv::egnn, potential());

@@ -55,6 +55,7 @@ void count_schnet(UnitCounter& unit, const ModelConfig& config, const std::strin
   const int64_t width = config.width, filters = config.filters;
   unit.linear(name + ".inputs", Rows::atoms, width, filters, false, Input::states);
   count_two_layers(unit, name + ".filter", Rows::factors, config.radial, filters, filters, Input::vectors);
+  if (config.filter_step() != 1.0) unit.elements("filter step", Rows::factors, 1, 1, 1, 1);
   count_cutoff(unit, config, Rows::factors, filters);
   unit.message_sum(filters, filters);
   unit.linear(name + ".sums", Rows::atoms, filters, width);
@@ -78,6 +79,7 @@ void count_painn(UnitCounter& unit, const ModelConfig& config, const std::string
   unit.elements("sum", Rows::atoms, first ? width : 7 * width, 2, 1, 0);
   unit.linear(name + ".mixed", Rows::components, width, 2 * width, false);
   unit.elements("norm of vectors", Rows::components, width, 1, 0, 1);
+  if (config.follows_hydragnn()) unit.elements("bound of norms", Rows::atoms, width, 1, 1, 0);
   unit.elements("concatenation", Rows::atoms, 2 * width, 1, 1, 1);
   count_two_layers(unit, name + ".update", Rows::atoms, 2 * width, width, updates);
   unit.elements("product of vectors", Rows::components, width, 2, 0, 2);

@@ -71,6 +71,11 @@ bool ModelConfig::computes_pairs() const {
 
 int64_t ModelConfig::edge_columns() const { return radial + num_edge_features(); }
 
+double ModelConfig::filter_step() const {
+  if (!follows_hydragnn() || filters <= width) return 1.0;
+  return static_cast<double>(width) / static_cast<double>(filters);
+}
+
 NormKind ModelConfig::norm_of_heads() const {
   if (norm != NormKind::none || !follows_hydragnn()) return norm;
   // Batch norm would let one molecule push another.

@@ -106,6 +106,11 @@ struct ModelConfig {
   // Whether layers follow HydraGNN in its activations inside of painn, the batch norm in conv heads and initial values
   // with which narrow heads of ReLU learn. Checkpoints of earlier versions do not.
   bool follows_hydragnn() const { return reading == Reading::hydragnn && reading_version != 1; }
+  // Of schnet's weights that make the filters and of those that read the sums over them: what they are multiplied by,
+  // beginning so much larger. AdamW moves every weight by about the learning rate, so sums over many filters would move
+  // that much further, and at a high rate the layer's units of ReLU end at 0 for all inputs. This divides the step of
+  // these weights as maximal update parametrisation does (Yang et al., arXiv 2203.03466).
+  double filter_step() const;
   // Behind the layers of conv heads.
   NormKind norm_of_heads() const;
   bool has_batch_norm() const;

@@ -1,6 +1,6 @@
-"""Trains reading = "hydragnn" on the synthetic graphs of HydraGNN's own tests, at their sizes, and holds the errors against
-their thresholds, at five seeds. usage: hydragnn_thresholds.py BUILD [all]; without
-`all` a part that takes half a minute. Not all thresholds are reached yet: schnet with a conv head misses its own."""
+"""Trains reading = "hydragnn" on the synthetic graphs of HydraGNN's own tests, at their sizes and for as many steps, and holds
+the errors against their thresholds, at five seeds. usage: hydragnn_test.py BUILD [all]; without `all` a part that takes
+half a minute."""
 import json
 import pathlib
 import sys
@@ -14,11 +14,12 @@ EVERYTHING = sys.argv[-1] == "all"
 if EVERYTHING:
     sys.argv.pop()
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/cli"))
 from commands_test import CommandTest, terrace
 
 SEEDS = range(1, 6)
-CONVS = ("schnet", "painn", "egnn")
+CONVS = ("schnet", "painn", "egnn", "pna", "gin", "gatv2", "cgcnn")
+# HydraGNN has batch norm behind these.
+NORMED = ("pna", "gin", "gatv2", "cgcnn")
 HEAD = """[model]
 family = "gnn"
 reading = "hydragnn"
@@ -42,15 +43,18 @@ clip = 0.0
 """
 OUTPUT = '\n[[model.outputs]]\nname = "{}"\nlevel = "{}"\nlabel = "{}"\nlayers = 2\nwidth = {}\nweight = {}\n'
 NODES = "".join(OUTPUT.format(f"node_{name}", "node", name, 10, 1.0) for name in ("x", "x2", "x3"))
-# Of its ci.json, ci_multihead.json and ci_conv_head.json: sizes, batch and learning rate.
-CASES = {"single": (HEAD + "width = 8\nshared_layers = 2\nshared_width = 4\n" + OUTPUT.format("total", "graph", "total", 10, 1.0), 32, 0.02),
-         "multi": (HEAD + "width = 8\nshared_layers = 2\nshared_width = 10\n" + OUTPUT.format("total", "graph", "total", 10, 20.0) + NODES, 16, 0.01),
+# Of its ci.json, ci_multihead.json and ci_conv_head.json: sizes, batch, learning rate, and the steps of 100 epochs of 350 graphs.
+CASES = {"single": (HEAD + "width = 8\nshared_layers = 2\nshared_width = 4\n" + OUTPUT.format("total", "graph", "total", 10, 1.0), 32, 0.02, 1100),
+         "multi": (HEAD + "width = 8\nshared_layers = 2\nshared_width = 10\n" + OUTPUT.format("total", "graph", "total", 10, 20.0) + NODES, 16, 0.01, 2200),
          "conv": (HEAD.replace('pooling = "mean"\n', "") + "width = 20\n"
-                  + OUTPUT.format("node_x", "node", "x", 20, 1.0).replace("width = 20\n", "") + 'head = "conv"\n', 32, 0.02)}
+                  + OUTPUT.format("node_x", "node", "x", 20, 1.0).replace("width = 20\n", "") + 'head = "conv"\n', 32, 0.02, 1100)}
 # Mean squared and mean absolute error of each output.
 THRESHOLDS = {"schnet": (0.20, 0.20), "egnn": (0.20, 0.20), "painn": (0.60, 0.60), "gin": (0.25, 0.20), "gatv2": (0.60, 0.70),
               "pna": (0.20, 0.20), "cgcnn": (0.50, 0.40)}
 CONV_THRESHOLDS = THRESHOLDS | {"schnet": (0.30, 0.30), "egnn": (0.24, 0.24), "gin": (0.26, 0.51)}
+# With lengths of edges as inputs, which pna and cgcnn have here always.
+LENGTHS_THRESHOLDS = THRESHOLDS | {"pna": (0.10, 0.10), "cgcnn": (0.175, 0.175)}
+CASE_THRESHOLDS = {"single": LENGTHS_THRESHOLDS, "multi": THRESHOLDS, "conv": CONV_THRESHOLDS}
 
 
 def unit_cells(draw, count):
@@ -62,7 +66,7 @@ def unit_cells(draw, count):
         types = draw.integers(0, 3, len(places)).astype(float)
         nearest = np.argsort(np.linalg.norm(places[:, None] - places[None], axis=2), axis=1, kind="stable")[:, :2]
         mean = types[nearest].mean(1)
-        made.append({"positions": places, "f": types, "x": types, "x2": mean**2, "x3": mean**3,
+        made.append({"positions": places, "f": types, "x": types, "x2": mean**2 + types, "x3": mean**3,
                      "total": np.array([(mean + mean**2 + types + mean**3).sum()])})
     return made
 
@@ -80,57 +84,71 @@ def write_graphs(path):
     joined["positions"] = joined["positions"] + 1e-6 * draw.normal(size=joined["positions"].shape)
     np.savez(path, positions=joined["positions"], first_node=np.cumsum([0] + [len(one["f"]) for one in made]),
              **{f"node/{name}": joined[name] for name in ("f", "x", "x2", "x3")}, **{"graph/total": joined["total"]})
+    return {name: joined[name].std() for name in ("x", "x2", "x3", "total")}
 
 
 def setUpModule():
     scratch = tempfile.TemporaryDirectory()
     unittest.addModuleCleanup(scratch.cleanup)
     folder = HydraGnn.folder = pathlib.Path(scratch.name)
-    write_graphs(folder / "graphs.npz")
+    HydraGnn.deviations = write_graphs(folder / "graphs.npz")
     result = terrace("data", "prepare", "graphs.npz", "--kind", "graphs", "--output", "graphs", "--split", "0.7,0.15,0.15", folder=folder)
     assert result.returncode == 0, result.stderr
-    for name, (model, batch, rate) in CASES.items():
+    for name, (model, batch, rate, _) in CASES.items():
         tail = TAIL.replace("[train]\n", f"[train]\nglobal_batch = {batch}\nmicro_batch = {batch}\n") + f"learning_rate = {rate}\n"
         (folder / f"{name}.toml").write_text(model + tail + '\n[checkpoint]\nfolder = "run"\n')
 
 
 class HydraGnn(CommandTest):
     def trained(self, case, conv, seed, steps):
-        """The held-out errors of each output, and what the run said."""
         options = [f"model.conv={conv}", f"train.seed={seed}", f"train.steps={steps}", f"checkpoint.folder={case}_{conv}_{seed}"]
         if conv == "schnet":
             options += ["model.filters=126"]
         if conv == "painn":
             options += ["model.radial=6"]
+        if conv == "gatv2":
+            # HydraGNN has 6 heads beside each other, each as wide as the states of other layers.
+            options += ["model.heads=6", f"model.width={6 * (20 if case == 'conv' else 8)}"]
+        if conv in NORMED:
+            options += ["model.norm=batch"]
         result = self.expect(0, terrace("train", f"{case}.toml", "--json", "--no-doctor", *(word for one in options for word in ("--set", one)),
                                         folder=self.folder))
-        return json.loads(result.stdout), result.stderr
+        return json.loads(result.stdout)
 
-    def expect_learnt(self, case, convs, steps):
+    def expect_learnt(self, case, convs, steps=None):
+        steps = steps or CASES[case][-1]
         runs = [(conv, seed) for conv in convs for seed in SEEDS]
         with ThreadPoolExecutor(2) as pool:
             results = list(pool.map(lambda run: self.trained(case, *run, steps), runs))
-        for (conv, seed), (found, said) in zip(runs, results):
-            squared, absolute = (CONV_THRESHOLDS if case == "conv" else THRESHOLDS)[conv]
-            for output in [name.removeprefix("mae_") for name in found if name.startswith("mae_")]:
+        for (conv, seed), found in zip(runs, results):
+            squared, absolute = CASE_THRESHOLDS[case][conv]
+            for output in [name.removeprefix("validation_mae_") for name in found if name.startswith("validation_mae_")]:
                 with self.subTest(f"{case} {conv} seed {seed}: {output}"):
                     self.assertLess(found[f"validation_rmse_{output}"] ** 2, squared)
                     self.assertLess(found[f"validation_mae_{output}"], absolute)
-                    # Half of these thresholds are reached by a constant. This one is not: labels have deviations of 0.24 and 0.41.
-                    self.assertLess(found[f"validation_rmse_{output}"], 0.20 if case != "conv" else 0.30)
+                    # Most of these thresholds are reached by a constant, whose error is the labels' deviation. Half of the variance
+                    # can be learnt of all labels; not all of it, as some atoms have several nearest ones, of which the label takes one.
+                    self.assertLess(found[f"validation_rmse_{output}"], 0.7 * self.deviations[output.removeprefix("node_")])
             with self.subTest(f"{case} {conv} seed {seed}"):
                 self.assertNotIn("dead_outputs", found)
-                self.assertNotIn("the network is dead", said)
 
     def test_graphs_are_learnt_at_every_seed(self):
-        self.expect_learnt("single", CONVS + ("gin", "cgcnn") if EVERYTHING else CONVS, 1000 if EVERYTHING else 200)
+        if EVERYTHING:
+            self.expect_learnt("single", CONVS)
+        else:
+            self.expect_learnt("single", ("schnet", "egnn"), 200)
 
     def test_nodes_of_conv_heads_are_learnt_at_every_seed(self):
-        self.expect_learnt("conv", ("schnet", "egnn") if EVERYTHING else ("schnet",), 600 if EVERYTHING else 150)
+        if EVERYTHING:
+            # HydraGNN has none of cgcnn.
+            self.expect_learnt("conv", CONVS[:-1])
+        else:
+            self.expect_learnt("conv", ("painn",), 200)
+            self.expect_learnt("conv", ("schnet",), 500)
 
     @unittest.skipUnless(EVERYTHING, "takes minutes")
     def test_graphs_and_nodes_together_are_learnt_at_every_seed(self):
-        self.expect_learnt("multi", CONVS, 1500)
+        self.expect_learnt("multi", CONVS)
 
     def test_a_dead_network_says_so(self):
         # At such a rate the first steps push all units of the heads to one side.
@@ -145,8 +163,10 @@ class HydraGnn(CommandTest):
                 break
         self.assertEqual(found.get("dead_outputs"), ["total"])
         self.assertIn("the output total has the same value for all inputs although its labels differ", said)
-        report = self.expect(0, terrace("report", f"dead_{seed}", folder=self.folder)).stdout
+        report = self.expect(0, terrace("report", f"dead_{seed}", "--text", folder=self.folder)).stdout
         self.assertIn("the network is dead", report)
+        self.expect(0, terrace("report", f"dead_{seed}", "--output", "dead.html", folder=self.folder))
+        self.assertIn("the network is dead", (self.folder / "dead.html").read_text())
 
 
 if __name__ == "__main__":
