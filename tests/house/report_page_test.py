@@ -355,7 +355,8 @@ class Plans(Pages):
     def test_a_plan_that_does_not_fit_says_why_and_what_would_fit(self):
         result = self.plan("large.html", "--set", "model.layers=400", "--set", "model.width=8192")
         self.assertEqual(result.returncode, 3, result.stderr)
-        reason = result.stderr.removeprefix("error: ").strip()
+        # On a busy machine a line says before it that planning takes long.
+        reason = result.stderr.partition("error: ")[2].strip()
         self.assertEqual(self.texts('[data-verdict="false"]'), [f"Does not fit: {reason}."])
 
 
