@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -23,7 +24,8 @@ from comparison import machine, table  # noqa: E402
 CORES = len(os.sched_getaffinity(0))
 STEPS = {"text": 40, "winds": 12, "molecules": 30}
 CONFIGS = {"text": "tiny", "winds": "navy_winds", "molecules": "molecules"}
-RANKS = {"one": [], "threads": ["--ranks", "2"], "mpi": []}
+# Ends with its parent, also where that is killed.
+BUSY_PROCESS = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
 
 
 def run(*command, **options):
@@ -56,8 +58,8 @@ def step_milliseconds(terrace, workload, settings, ranks, wait, folder):
     launcher = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2"] if ranks == "mpi" else []
     settings = [*settings, f"train.steps={STEPS[workload]}", f"checkpoint.folder={folder}/run", "train.evaluate_every=1000",
                 "optimizer.warmup_steps=2", "checkpoint.every=0", *(["train.micro_batch=8"] if ranks != "one" else [])]  # fmt: skip
-    subprocess.run(["rm", "-rf", f"{folder}/run"])
-    run(*launcher, terrace, "train", ROOT / f"configs/{CONFIGS[workload]}.toml", "--no-doctor", *RANKS[ranks],
+    shutil.rmtree(folder / "run", ignore_errors=True)
+    run(*launcher, terrace, "train", ROOT / f"configs/{CONFIGS[workload]}.toml", "--no-doctor", *(["--ranks", "2"] if ranks == "threads" else []),
         *(word for setting in settings for word in ("--set", setting)), env=environment)  # fmt: skip
     with open(folder / "run/metrics.jsonl") as file:
         seconds = [record["step_seconds"] for record in map(json.loads, file) if "step_seconds" in record]
@@ -83,7 +85,7 @@ def main():
             settings = prepare(terrace, workload, folder)
             for ranks in options.ranks.split(","):
                 for busy in map(int, options.busy.split(",")):
-                    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
+                    others = [subprocess.Popen([sys.executable, "-c", BUSY_PROCESS], start_new_session=True)
                               for _ in range(busy * CORES)]  # fmt: skip
                     try:
                         rounds = [[step_milliseconds(terrace, workload, settings, ranks, wait, folder) for wait in waits]
