@@ -1,10 +1,10 @@
 // Reads the names of locales.
 #include "terrace/base/character_set.h"
 
-#include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <string>
+
+#include "terrace/base/lower_case.h"
 
 namespace terrace {
 
@@ -12,9 +12,8 @@ bool locale_is_utf8() {
   for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(variable);
     if (value == nullptr || *value == '\0') continue;
-    std::string name = value;
+    std::string name = lower_case(value);
     std::erase(name, '-');
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     name = name.substr(0, name.find('@'));  // a modifier, as in ca_ES.UTF-8@valencia
     return name.ends_with("utf8");
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
+#include "terrace/base/lower_case.h"
 
 namespace terrace::data {
 namespace {
@@ -98,12 +99,6 @@ const std::map<std::string, Calendar, std::less<>>& calendar_names() {
       {"366_day", Calendar::all_leap},
       {"360_day", Calendar::day_360}};
   return names;
-}
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
 }
 
 // The whole numbers of a date such as 1979-01-31T06:30:00, with the separators; no value where it is none.

@@ -10,17 +10,12 @@
 #include <map>
 #include <vector>
 
+#include "terrace/base/lower_case.h"
 #include "terrace/data/fields/unit_definitions.h"
 #include "terrace/data/text/tokenizer/utf8.h"
 
 namespace terrace::data {
 namespace {
-
-std::string lower_letters(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
 
 using Names = std::map<std::string, std::string, std::less<>>;
 
@@ -121,9 +116,8 @@ const Names& symbols() {
 std::string symbol_of(std::string_view word) {
   const auto exact = symbols().find(word);
   if (exact != symbols().end()) return exact->second;
-  const std::string lower = lower_letters(word);
-  const auto found =
-      std::ranges::find_if(symbols(), [&](const auto& one) { return lower_letters(one.first) == lower; });
+  const std::string lower = lower_case(word);
+  const auto found = std::ranges::find_if(symbols(), [&](const auto& one) { return lower_case(one.first) == lower; });
   return found == symbols().end() ? "" : found->second;
 }
 
@@ -255,13 +249,13 @@ class UnitReader {
 };
 
 bool is_one_of(std::string_view text, const std::vector<std::string_view>& words) {
-  return std::ranges::find(words, lower_letters(text)) != words.end();
+  return std::ranges::find(words, lower_case(text)) != words.end();
 }
 
 // Units of the usual symbols and names alone. What is meant by them in files of weather and climate is not always what
 // it is in general: "mb" is a pressure there, and an area in udunits.
 std::optional<std::string> usual_units(const std::string& utf8) {
-  std::string packed = lower_letters(utf8);
+  std::string packed = lower_case(utf8);
   std::erase_if(packed, [](char c) { return c == ' ' || c == '_'; });
   const auto whole = whole_names().find(packed);
   if (whole != whole_names().end()) return whole->second;

@@ -4,23 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "terrace/base/error.h"
+#include "terrace/base/lower_case.h"
 #include "terrace/data/graphs/quantities.h"
 
 namespace terrace::data {
 namespace {
-
-std::string in_small(std::string_view text) {
-  std::string small(text);
-  std::ranges::transform(small, small.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  return small;
-}
 
 // Of structures and atoms.
 template <typename Visit>
@@ -86,7 +80,7 @@ void check_units_beside(Structure& structure) {
 }  // namespace
 
 std::optional<std::string> name_in_unit_key(std::string_view key) {
-  const std::string small = in_small(key);
+  const std::string small = lower_case(key);
   for (const std::string_view end : {"-unit", "_unit", "-units", "_units"}) {
     if (small.ends_with(end)) return std::string(key.substr(0, key.size() - end.size()));
   }
@@ -98,7 +92,7 @@ std::optional<std::string> property_of_unit_key(std::string_view key) {
   if (!of) return std::nullopt;
   static const std::set<std::string, std::less<>> lengths = {
       "length", "lengths", "pos", "position", "positions", "coordinate", "coordinates", "cell", "lattice"};
-  if (lengths.contains(in_small(*of))) return "length";
+  if (lengths.contains(lower_case(*of))) return "length";
   return quantity_of(*of) == Quantity::other ? std::nullopt : of;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
+#include "terrace/base/lower_case.h"
 #include "terrace/data/graphs/formats/text_numbers.h"
 
 namespace terrace::data {
@@ -58,12 +59,6 @@ constexpr std::array<UnitFacts, 28> unit_facts = {{
     {"atm", 101325 * electronvolts_of_pascal, 1, -3},
 }};
 
-std::string in_small_letters(std::string_view text) {
-  std::string small(text);
-  std::ranges::transform(small, small.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  return small;
-}
-
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
@@ -75,7 +70,7 @@ std::optional<UnitFacts> facts_of_word(std::string_view word) {
   if (word == "MPa") return UnitFacts{word, 1e6 * electronvolts_of_pascal, 1, -3};
   if (word == "Mbar") return UnitFacts{word, 1e11 * electronvolts_of_pascal, 1, -3};
   if (word == "MeV") return UnitFacts{word, 1e6, 1, 0};
-  std::string small = in_small_letters(word);
+  std::string small = lower_case(word);
   for (const std::string_view whole : {"angstroms", "electronvolts", "hartrees"}) {
     if (small == whole) small.pop_back();
   }
@@ -175,7 +170,7 @@ Dimensions dimensions_of(Quantity quantity) {
 }
 
 bool are_atomic_units(std::string_view unit) {
-  const std::string small = in_small_letters(unit);
+  const std::string small = lower_case(unit);
   return small == "a.u." || small == "a.u" || small == "au" || small == "atomic" || small == "atomic units";
 }
 
@@ -186,7 +181,7 @@ constexpr std::array<std::string_view, 14> beside_names = {"ref",   "dft",    "q
 }  // namespace
 
 Quantity quantity_of(std::string_view name) {
-  std::string word = in_small_letters(name);
+  std::string word = lower_case(name);
   std::ranges::replace(word, '-', '_');
   for (const std::string_view beside : beside_names) {
     const std::string before = std::string(beside) + "_", behind = "_" + std::string(beside);

@@ -63,8 +63,7 @@ void check_recorded_stress(const Json& older, const Json& own,
   for (const RedefinedStress& one : redefined()) {
     throw UserError::of(
         "the run was begun by an older terrace, which took the label {} of {} of {} ({} and others like it) for "
-        "another "
-        "stress: {}. Continue it with the terrace that wrote its checkpoints, or start a new run in another "
+        "another stress: {}. Continue it with the terrace that wrote its checkpoints, or start a new run in another "
         "checkpoint.folder, with train.initial_weights to begin with what was learned",
         one.property, counted(static_cast<uint64_t>(one.structures), "structure"), one.dataset, one.first,
         quantity_of(one.property) == Quantity::virial

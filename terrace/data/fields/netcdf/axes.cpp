@@ -1,20 +1,15 @@
 // Names of axes: CF's attributes first, then the names that files without them use.
 #include "terrace/data/fields/netcdf/axes.h"
 
-#include <cctype>
 #include <set>
 #include <string_view>
 
+#include "terrace/base/lower_case.h"
 #include "terrace/data/fields/netcdf/packing.h"
 #include "terrace/data/fields/physical_units.h"
 
 namespace terrace::data {
 namespace {
-
-std::string in_lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 AxisKind kind_by_attributes(const NetcdfFile& file, int variable) {
   const std::string units = file.text(variable, "units"), standard = file.text(variable, "standard_name");
@@ -33,7 +28,7 @@ AxisKind kind_by_attributes(const NetcdfFile& file, int variable) {
 }
 
 AxisKind kind_by_name(const std::string& name) {
-  const std::string lower = in_lower_case(name);
+  const std::string lower = lower_case(name);
   if (lower == "lat" || lower == "latitude") return AxisKind::latitude;
   if (lower == "lon" || lower == "longitude") return AxisKind::longitude;
   if (lower == "time") return AxisKind::time;

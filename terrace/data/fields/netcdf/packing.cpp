@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -16,6 +15,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
+#include "terrace/base/lower_case.h"
 #include "terrace/data/fields/netcdf/attribute_numbers.h"
 #include "terrace/data/fields/zarr_store.h"
 
@@ -75,7 +75,7 @@ int type_after_unsigned(const NetcdfFile& file, int variable) {
     const Json json = zarr_attribute(file.path() / file.name(variable), "_Unsigned");
     word = json.is_string() ? json.get<std::string>() : json.dump();
   }
-  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  word = lower_case(word);
   const int type = file.type(variable);
   constexpr std::array<std::pair<int, int>, 4> pairs = {
       {{NC_BYTE, NC_UBYTE}, {NC_SHORT, NC_USHORT}, {NC_INT, NC_UINT}, {NC_INT64, NC_UINT64}}};

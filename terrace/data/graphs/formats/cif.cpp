@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/base/lower_case.h"
 #include "terrace/base/plural.h"
 #include "terrace/data/graphs/formats/cif_elements.h"
 #include "terrace/data/graphs/formats/space_groups.h"
@@ -21,12 +21,6 @@
 
 namespace terrace::data {
 namespace {
-
-std::string lower_case_text(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  return lower;
-}
 
 struct CifToken {
   std::string text = {};
@@ -81,7 +75,7 @@ std::vector<CifToken> tokens_of(std::string_view text) {
 bool is_tag(const CifToken& token) { return !token.is_quoted && token.text.starts_with('_'); }
 
 bool is_word(const CifToken& token, std::string_view word) {
-  return !token.is_quoted && lower_case_text(token.text.substr(0, word.size())) == word;
+  return !token.is_quoted && lower_case(token.text.substr(0, word.size())) == word;
 }
 
 bool is_value(const CifToken& token) {
@@ -118,7 +112,7 @@ class BlocksReader {
     if (at_ >= tokens_.size() || !is_value(tokens_[at_])) {
       throw UserError::of("line {}: {} has no value", tag.line, tag.text);
     }
-    blocks_.back().tags[lower_case_text(tag.text)] = {tokens_[at_++].text};
+    blocks_.back().tags[lower_case(tag.text)] = {tokens_[at_++].text};
   }
 
   void read_loop() {
@@ -126,7 +120,7 @@ class BlocksReader {
     std::vector<std::vector<std::string>*> columns;
     std::vector<std::string> names;
     for (; at_ < tokens_.size() && is_tag(tokens_[at_]); ++at_) {
-      names.push_back(lower_case_text(tokens_[at_].text));
+      names.push_back(lower_case(tokens_[at_].text));
       columns.push_back(&blocks_.back().tags[names.back()]);
       columns.back()->clear();
     }
@@ -236,7 +230,7 @@ std::vector<SymmetryOperation> operations_in(const CifBlock& block, const Cell& 
     throw UserError::of("has a space group with the number \"{}\"; there are 1 to 230", number);
   }
   group.number = of_tables.value_or(0);
-  std::string plain = lower_case_text(group.name);
+  std::string plain = lower_case(group.name);
   std::erase(plain, ' ');
   const bool is_p1 = group.number <= 1 && (plain.empty() || plain == "p1") && group.hall.empty();
   if (is_p1) return {parse_symmetry_operation("x,y,z")};
@@ -327,7 +321,7 @@ void check_occupancies(const CifBlock& block) {
 std::vector<CifBlock> parse_cif(std::string_view text) { return BlocksReader(tokens_of(text)).read(); }
 
 SymmetryOperation parse_symmetry_operation(std::string_view text) {
-  std::string plain = lower_case_text(text);
+  std::string plain = lower_case(text);
   std::erase_if(plain, [](char letter) { return letter == ' ' || letter == '\'' || letter == '"'; });
   SymmetryOperation operation;
   std::string_view rest = plain;

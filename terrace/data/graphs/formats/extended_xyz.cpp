@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/base/lower_case.h"
 #include "terrace/base/plural.h"
 #include "terrace/data/graphs/declared_units.h"
 #include "terrace/data/graphs/elements.h"
@@ -94,8 +95,7 @@ bool has_use(const std::vector<Column>& columns, ColumnUse use) {
 
 // ASE writes a symbol's first letter large and the others small, whatever the file has.
 std::optional<uint8_t> element_in_any_case(std::string_view word) {
-  std::string symbol(word);
-  std::ranges::transform(symbol, symbol.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  std::string symbol = lower_case(word);
   if (!symbol.empty()) symbol[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(symbol[0])));
   return atomic_number(symbol);
 }
@@ -163,11 +163,9 @@ class FrameReader {
 
   // ASE takes lattice= for any key, and the structure would have no cell.
   static void check_capitals(const std::string& key, const std::vector<KeyAndValue>& pairs) {
-    std::string small = key;
-    std::ranges::transform(small, small.begin(), [](unsigned char letter) { return std::tolower(letter); });
+    const std::string small = lower_case(key);
     for (const char* name : {"Lattice", "Properties", "pbc"}) {
-      std::string of_name = name;
-      std::ranges::transform(of_name, of_name.begin(), [](unsigned char letter) { return std::tolower(letter); });
+      const std::string of_name = lower_case(name);
       if (small != of_name || std::ranges::find(pairs, name, &KeyAndValue::key) != pairs.end()) continue;
       throw UserError::of("line 2: {}= is not {}=, and ASE would read no {} of it; write {}=", key, name,
                           of_name == "lattice" ? "cell" : "such thing", name);

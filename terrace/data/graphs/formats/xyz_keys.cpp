@@ -13,6 +13,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/json.h"
+#include "terrace/base/lower_case.h"
 #include "terrace/data/graphs/formats/text_numbers.h"
 
 namespace terrace::data {
@@ -279,9 +280,7 @@ std::optional<double> python_number(std::string_view word) {
 }
 
 ValueOfKey value_of_key(const std::string& key, const std::string& value) {
-  std::string lower = key;
-  std::ranges::transform(lower, lower.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  if (lower == "uid") return {};
+  if (lower_case(key) == "uid") return {};
   const std::vector<std::string> words = value_words(value);
   if (auto numbers = all_converted(words, python_number)) return {.numbers = *std::move(numbers)};
   if (auto logicals = all_converted(words, logical_of)) return {.numbers = *std::move(logicals), .are_logicals = true};
