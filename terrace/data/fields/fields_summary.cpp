@@ -90,8 +90,9 @@ void check_checksums(const FieldsDataset& dataset) {
   Progress progress("computing checksums", bytes);
   const StoreFile store(fields_path(dataset.prefix()), StoreFile::Access::read);
   for (const auto& [name, array] : arrays) {
-    const std::string found =
-        store.checksum_of(*array, [&](uint64_t of_array) { progress.update(done + of_array, name); });
+    // Named again for the lambda: Clang before 16 lets none capture a structured binding.
+    const std::string found = store.checksum_of(
+        *array, [&progress, done, shown = name](uint64_t of_array) { progress.update(done + of_array, shown); });
     if (found != array->checksum) {
       throw UserError::of("{}: the array {} has another checksum than {} says; it is damaged, so copy it again",
                           fields_path(dataset.prefix()).string(), name, description_path(dataset.prefix()).string());

@@ -95,8 +95,8 @@ std::vector<config::Key> keys() {
   model.optional(
       "reading_version", &M::reading_version, Whole{0, 2}, OnResume::fixed,
       "How closely reading = \"hydragnn\" follows it. 1: as terrace did before it had this key. 2: painn has "
-      "SiLU inside of its layers, conv heads have batch norm where `norm` is none, and with ReLU the heads "
-      "begin with values with which narrow ones learn. 0: 2.");
+      "SiLU inside of its layers, conv heads have batch norm where `norm` is none, and weights begin, and schnet's "
+      "filters move, so that narrow layers with ReLU learn (docs/materials.md). 0: 2.");
   model.required("layers", &M::layers, Whole{1, most_layers}, OnResume::fixed, "3", "Layers of the network.");
   model.required("width", &M::width, Whole{1, most_width}, OnResume::fixed, "128", "Of the state of an atom.");
   model.optional("edges", &M::edges, Choice<Edges>{}, OnResume::fixed,
