@@ -7,12 +7,10 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
+#include "terrace/base/operation_limits.h"
 
 namespace terrace::ops {
 namespace {
-
-// Enough rows for products at full speed, and few enough pieces that the calls cost little.
-constexpr int64_t least_rows = 256, most_pieces = 4;
 
 // [B, T, ..] as blocks of positions [ranks, B, T / ranks, ..], one for each rank.
 at::Tensor by_rank(const at::Tensor& x, int64_t ranks) {
@@ -77,7 +75,7 @@ at::Tensor sum_while_computing(const Cut& cut, const std::vector<int64_t>& sizes
   const int64_t unit = cut.sequence ? sizes.at(1) : 1;
   int64_t rows = 1;
   for (size_t dim = 0; dim + 1 < sizes.size(); ++dim) rows *= sizes[dim];
-  const int64_t piece = (std::max(least_rows, (rows + most_pieces - 1) / most_pieces) + unit - 1) / unit * unit;
+  const int64_t piece = summed_piece_rows(rows, unit);
   at::Tensor share = at::empty(sizes, options.requires_grad(false));
   std::vector<SharesSum> sums;
   std::vector<at::Tensor> results;

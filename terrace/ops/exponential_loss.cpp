@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "terrace/base/operation_limits.h"
 #include "terrace/ops/cpu/loss_rows.h"
 #include "terrace/ops/cpu/matmul.h"
 #include "terrace/ops/cut.h"
@@ -21,8 +22,6 @@
 namespace terrace::ops {
 namespace {
 
-// The logits of a row that its reference is chosen from, beside the target's.
-constexpr int64_t first_logits = 64;
 // The largest sum that counts, for logits of about 30 above their reference. With larger ones the factors, which divide
 // by the sum, could become so small that products round them to zero.
 constexpr double largest_sum = 1e15;
@@ -37,7 +36,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 // Of this rank's columns, with the references as `top`; the sum of a row beyond the range is infinite.
 RowSums exponentials_of(const LossRows& rows, const LossColumns& columns, const at::Tensor& exponentials) {
   const at::Tensor &hidden = rows.hidden, &weight = rows.weight.value;
-  const int64_t size = hidden.size(0), num_few = std::min(weight.size(0), first_logits);
+  const int64_t size = hidden.size(0), num_few = std::min(weight.size(0), loss_reference_logits);
   const auto numbers = hidden.options().dtype(at::kFloat);
   const at::Tensor references = at::empty({size}, numbers), logits = at::empty({size}, numbers);
   {

@@ -7,13 +7,15 @@
 
 #include <optional>
 
+#include "terrace/base/operation_limits.h"
+
 namespace terrace::ops {
 
 bool takes_flash(const at::Device& device, at::ScalarType type, int64_t head_dim) {
   const at::Context& torch = at::globalContext();
   const bool is_narrow = type == at::kBFloat16 || type == at::kHalf;
   // Torch's flash attention for AMD may be a version that ignores windows.
-  return device.is_cuda() && is_narrow && head_dim <= 256 && head_dim % 8 == 0 && torch.userEnabledFlashSDP() &&
+  return device.is_cuda() && is_narrow && flash_takes_heads(head_dim) && torch.userEnabledFlashSDP() &&
          !at::Context::hasROCM();
 }
 

@@ -22,10 +22,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Enough rows in a chunk for products at full speed, even if rows are large: each chunk reads the whole weight twice,
-// and reads and writes its whole gradient.
-constexpr int64_t least_loss_rows = 512;
-
 struct LossInput {
   at::Tensor rows;     // hidden [N, D]
   at::Tensor targets;  // [N]
@@ -108,8 +104,7 @@ class VocabularyLossFunction : public torch::autograd::Function<VocabularyLossFu
 }  // namespace
 
 int64_t tokens_per_chunk(int64_t tokens, const at::Tensor& weight, int64_t chunk_bytes) {
-  const int64_t row_bytes = weight.size(0) * static_cast<int64_t>(weight.element_size());
-  return std::min(tokens, std::max(least_loss_rows, chunk_bytes / row_bytes));
+  return loss_chunk_tokens(tokens, weight.size(0) * static_cast<int64_t>(weight.element_size()), chunk_bytes);
 }
 
 at::Tensor vocabulary_loss(const at::Tensor& hidden, const Weight& weight, const at::Tensor& targets,

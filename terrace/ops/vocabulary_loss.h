@@ -5,13 +5,10 @@
 
 #include <cstdint>
 
+#include "terrace/base/operation_limits.h"
 #include "terrace/ops/weight.h"
 
 namespace terrace::ops {
-
-// Bytes of logits that exist at a time. Each chunk reads and writes the gradient of the whole weight: a GPU, whose
-// products are faster than its memory, needs chunks of thousands of tokens, on a CPU they had better fit its caches.
-inline int64_t loss_chunk_bytes(bool on_gpu) { return int64_t{on_gpu ? 512 : 64} << 20; }
 
 struct VocabularyLossOptions {
   int64_t vocabulary = 0;                         // columns from here on are padding without probability and gradient

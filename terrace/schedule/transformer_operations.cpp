@@ -1,7 +1,7 @@
 // Lists what the operations of terrace/ops execute in forward and backward for each layer of a transformer.
 #include "terrace/schedule/transformer_operations.h"
 
-#include <algorithm>
+#include "terrace/base/operation_limits.h"
 
 namespace terrace::schedule {
 namespace {
@@ -9,8 +9,6 @@ namespace {
 using CollectiveKind = TensorCollective::Kind;
 using Meanwhile = TensorCollective::Meanwhile;
 
-// As in ops/cut.cpp: rows of a piece at least, and pieces at most.
-constexpr int64_t least_piece_rows = 256, most_pieces = 4;
 // Statistics and sums of norms and of attention are fp32.
 constexpr int64_t wide_bytes = 4;
 
@@ -179,9 +177,8 @@ void TransformerOperations::layer_gradients(const LinearLayer& one, int64_t bias
 void TransformerOperations::sum_of_pieces(LinearLayer one) {
   // With sequence parallelism a piece is whole sequences.
   const int64_t unit = cuts_sequence_ ? shape_.sequence : 1;
-  const int64_t least = std::max(least_piece_rows, (tokens_ + most_pieces - 1) / most_pieces);
   int64_t pieces = 0;
-  in_pieces((least + unit - 1) / unit * unit, [&](int64_t rows, int64_t count) {
+  in_pieces(summed_piece_rows(tokens_, unit), [&](int64_t rows, int64_t count) {
     one.rows = rows;
     operations.forward.push_back(repeated(count, forward_product(one)));
     if (cuts_sequence_ && rows > shape_.sequence) {

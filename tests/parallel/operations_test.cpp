@@ -288,7 +288,7 @@ TEST(PlannedLoss, HasTheChunksOfTheLossOnBothDevices) {
       const at::Tensor weight = at::empty({vocabulary, 1}, at::kBFloat16);
       for (const int64_t tokens : {1'000, 100'000'000}) {
         EXPECT_EQ(models::gpt::chunk_tokens(tokens, vocabulary, {.element_bytes = 2, .on_gpu = on_gpu}),
-                  ops::tokens_per_chunk(tokens, weight, ops::loss_chunk_bytes(on_gpu)));
+                  ops::tokens_per_chunk(tokens, weight, loss_chunk_bytes(on_gpu)));
       }
     }
   }

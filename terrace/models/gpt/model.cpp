@@ -268,7 +268,7 @@ Tensors Gpt::loss(int64_t begin, const Tensors& input, const Batch& batch, const
   TERRACE_CHECK(begin + 1 == num_units(), "the loss is that of the head alone, not of the units from {} on", begin);
   const ops::VocabularyLossOptions options{.vocabulary = config_.vocabulary,
                                            .gradient_scale = pass.gradient_scales.front(),
-                                           .chunk_bytes = ops::loss_chunk_bytes(input.front().is_cuda())};
+                                           .chunk_bytes = loss_chunk_bytes(input.front().is_cuda())};
   const at::Tensor normed = head_.norm.forward(input.front());
   return {ops::vocabulary_loss(normed, nn::weight_of(&output_weight()), batch["targets"], options)};
 }

@@ -14,7 +14,7 @@
 #include <cmath>
 #include <functional>
 
-#include "terrace/models/vit/cost/cost.h"
+#include "terrace/base/operation_limits.h"
 #include "terrace/models/vit/initial_tables.h"
 #include "terrace/ops/recompute.h"
 #include "terrace/ops/trained_value.h"

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 
+#include "terrace/base/operation_limits.h"
 #include "terrace/ops/cpu/vector_set.h"
 
 namespace terrace::ops::cpu {
@@ -52,7 +53,7 @@ struct Finish {
   const float* factors = nullptr;  // [m]: `store` multiplies c by these, before it adds the bias; null: by 1
 };
 
-constexpr int64_t sum_columns = 64;
+constexpr int64_t sum_columns = product_sum_columns;
 
 // Whether this processor has the instructions for products of the type.
 inline bool has_matmul(c10::ScalarType type) { return vector_set(type) != VectorSet::none; }

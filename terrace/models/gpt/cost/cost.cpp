@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "terrace/base/operation_limits.h"
+
 namespace terrace::models::gpt {
 namespace {
 
@@ -133,8 +135,8 @@ int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& 
 
 MaskBytes mask_bytes(const ModelConfig& config, const UnitTableOptions& options, bool documents) {
   const bool windows = config.window > 0 && config.window < config.sequence;
-  const bool flash = options.element_bytes == 2 && config.head_dim <= 256 && config.head_dim % 8 == 0 &&
-                     config.attention_dropout == 0.0;
+  const bool flash =
+      options.element_bytes == 2 && flash_takes_heads(config.head_dim) && config.attention_dropout == 0.0;
   if (!options.on_gpu || flash || (!documents && !windows)) return {};
   const int64_t pairs = (documents ? options.samples : 1) * config.sequence * config.sequence;
   // One byte a pair for each of: equal documents, those before the query, those in the window.
@@ -166,9 +168,7 @@ int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& o
 }
 
 int64_t chunk_tokens(int64_t tokens, int64_t vocabulary, const UnitTableOptions& options) {
-  const int64_t chunk_bytes = int64_t{options.on_gpu ? 512 : 64} << 20, least_tokens = 512;
-  const int64_t token_bytes = std::max<int64_t>(1, vocabulary) * options.element_bytes;
-  return std::min(tokens, std::max(least_tokens, chunk_bytes / token_bytes));
+  return loss_chunk_tokens(tokens, vocabulary * options.element_bytes, loss_chunk_bytes(options.on_gpu));
 }
 
 int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
@@ -176,8 +176,7 @@ int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& 
   const int64_t tokens = chunk_tokens(options.samples * config.sequence, vocabulary, options);
   // The logits, and a copy of a piece of them in the order in which the weight gradient's product reads it; the head's
   // input after its norm, its gradient, and that of the norm's input.
-  constexpr int64_t most_copied = 2016;
-  return tokens * (vocabulary + std::min(vocabulary, most_copied)) * options.element_bytes +
+  return tokens * (vocabulary + std::min(vocabulary, product_copied_rows)) * options.element_bytes +
          3 * hidden_bytes(config, options);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "terrace/base/operation_limits.h"
 #include "terrace/models/gpt/cost/cost.h"
 
 namespace terrace::models::gpt {
@@ -93,8 +94,8 @@ void LayerOperations::chunk_of_logits(int64_t rows, int64_t vocabulary, int64_t 
 
 // As in ops/exponential_loss.cpp, whose product stores exponentials in place of logits.
 void LayerOperations::exponentials_of_logits(int64_t rows, int64_t vocabulary, int64_t count) {
-  constexpr int64_t first_logits = 64, sum_columns = 64;
-  const int64_t few = std::min(vocabulary, first_logits), parts = (vocabulary + sum_columns - 1) / sum_columns;
+  const int64_t few = std::min(vocabulary, loss_reference_logits);
+  const int64_t parts = (vocabulary + product_sum_columns - 1) / product_sum_columns;
   const double hidden = bytes_of(rows, config_.width);
   const double references = product_of(rows, 2 * few * wide_bytes + index_bytes + 2 * wide_bytes);
   operations.forward.push_back(

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "terrace/base/operation_limits.h"
+
 namespace terrace::models::vit {
 namespace {
 

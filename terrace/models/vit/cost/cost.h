@@ -30,9 +30,6 @@ double head_flops(const ModelConfig& config);
 // Of a sample: the linear functions of the lead and of the time.
 double lead_and_time_flops(const ModelConfig& config);
 
-// What exists for each place in the aggregation is computed for pieces of this size.
-constexpr int64_t aggregation_piece_bytes = int64_t{64} << 20;
-
 using schedule::UnitTableOptions;
 
 // Bytes of the hidden states [B, L, D] on a rank.

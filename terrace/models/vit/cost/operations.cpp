@@ -1,6 +1,7 @@
 // Lists the operations of each unit of a vision transformer, in the order of models/vit/model.cpp.
 #include "terrace/models/vit/cost/operations.h"
 
+#include "terrace/base/operation_limits.h"
 #include "terrace/models/vit/cost/cost.h"
 #include "terrace/schedule/transformer_operations.h"
 

@@ -13,7 +13,7 @@ namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 // Where A is packed, a sum in fp32 is computed in equal pieces of at most this length of k and this many rows, so that
 // the packed pieces of A are small and stay in the cache.
 constexpr int64_t piece_of_k = 1024;
-constexpr int64_t piece_of_m = 2016;
+constexpr int64_t piece_of_m = product_copied_rows;
 
 // Whether C is a sum of products in fp32, which needs no rounding after each.
 inline bool adds_pieces(const Finish& finish) {
