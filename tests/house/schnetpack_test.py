@@ -21,7 +21,8 @@ import torch  # noqa: E402
 from ase.neighborlist import neighbor_list  # noqa: E402
 from graph_workloads import Workload  # noqa: E402
 from networks import network_of  # noqa: E402
-from predict_test import CONFIG, clusters  # noqa: E402  # which takes the build folder off the arguments
+from potential import potential_config  # noqa: E402
+from predict_test import clusters  # noqa: E402  # which takes the build folder off the arguments
 from commands_test import terrace  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 from torch.func import functional_call  # noqa: E402
@@ -31,7 +32,7 @@ CHANGES = {"layers = 2": f"layers = {LAYERS}", "per_atom = true": f'head = "atom
 
 
 def config_of(conv):
-    text = CONFIG.replace('"schnet"', f'"{conv}"').replace('"run"', f'"{conv}"')
+    text = potential_config("clusters", conv, 60).replace('"schnet"', f'"{conv}"')
     for old, new in CHANGES.items():
         text = text.replace(old, new, 1)
     return text
