@@ -38,6 +38,12 @@ Operation memory_pass(std::string_view name, double bytes, int64_t kernels) {
   return {.kind = Operation::Kind::elements, .name = name, .count = kernels, .bytes = bytes};
 }
 
+Operation repeated(int64_t count, Operation one) {
+  one.count *= count;
+  one.bytes *= static_cast<double>(count);
+  return one;
+}
+
 Operation forward_product(const LinearLayer& layer) {
   return matrix_product(layer.name, layer.rows, layer.outputs, layer.inputs, layer.element_bytes);
 }

@@ -41,6 +41,8 @@ struct Operation {
 // The product of one [m, k] and one [k, n] whose elements have `element_bytes`.
 Operation matrix_product(std::string_view name, int64_t m, int64_t n, int64_t k, int64_t element_bytes);
 Operation memory_pass(std::string_view name, double bytes, int64_t kernels = 1);
+// So many of an operation.
+Operation repeated(int64_t count, Operation one);
 
 // A linear layer on one rank: y [rows, outputs] = x [rows, inputs] W^T + b.
 struct LinearLayer {

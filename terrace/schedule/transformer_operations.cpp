@@ -16,12 +16,6 @@ double multiplied(int64_t a, int64_t b) { return static_cast<double>(a) * static
 
 }  // namespace
 
-Operation repeated(int64_t count, Operation one) {
-  one.count *= count;
-  one.bytes *= static_cast<double>(count);
-  return one;
-}
-
 TransformerOperations::TransformerOperations(const TransformerShape& shape, const UnitTableOptions& options)
     : shape_(shape),
       options_(options),

@@ -86,7 +86,4 @@ class TransformerOperations {
   void sum_of_pieces(LinearLayer layer);
 };
 
-// So many of an operation.
-Operation repeated(int64_t count, Operation one);
-
 }  // namespace terrace::schedule
