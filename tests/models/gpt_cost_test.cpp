@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "terrace/models/families.h"
-#include "terrace/models/gpt/cost/cost.h"
 #include "terrace/models/gpt/model.h"
 #include "terrace/models/model.h"
+#include "tests/models/gpt_formulas.h"
 #include "tests/models/small_models.h"
 #include "tests/paths.h"
 

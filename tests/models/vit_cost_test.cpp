@@ -1,8 +1,8 @@
 // Compares the closed forms of the vision transformer with the built model and with its unit table.
 #include <gtest/gtest.h>
 
-#include "terrace/models/vit/cost/cost.h"
 #include "tests/models/small_vits.h"
+#include "tests/models/vit_formulas.h"
 
 namespace terrace::models::vit {
 namespace {
@@ -75,6 +75,46 @@ TEST(VitCost, TensorRanksShareTheWork) {
                      flops_of(whole[unit].operations.forward) - by_each);
     EXPECT_EQ(part[unit].forward_flops, whole[unit].forward_flops);
     EXPECT_EQ(part[unit].output_bytes * 3, whole[unit].output_bytes);
+  }
+}
+
+// All figures of the rows beside operations.
+TEST(VitCost, TheUnitTableEqualsTheClosedForms) {
+  for (const SmallVit& small : small_vits()) {
+    const ModelConfig& config = small.config;
+    for (const UnitTableOptions& options :
+         {UnitTableOptions{}, UnitTableOptions{.samples = 3, .element_bytes = 2, .tensor_ranks = 3},
+          UnitTableOptions{.samples = 2, .tensor_ranks = 3, .sequence_parallel = true}}) {
+      if (config.heads % options.tensor_ranks != 0) continue;
+      SCOPED_TRACE(fmt::format("{} on {} ranks", small.name, options.tensor_ranks));
+      const schedule::UnitTable table = unit_table(config, options);
+      const UnitRow &embedding = table.front(), &attention = table[1], &ffn = table[2], &head = table.back();
+      for (const auto mode : {config::Recompute::none, config::Recompute::selective, config::Recompute::full}) {
+        const auto i = static_cast<size_t>(mode);
+        EXPECT_EQ(embedding.kept_bytes[i], embedding_kept_bytes(config, options));
+        for (int64_t layer = 0; layer < config.layers; ++layer) {
+          const auto place = static_cast<size_t>(1 + 2 * layer);
+          const int64_t drop_path = drop_path_kept_bytes(config, options, layer, mode);
+          EXPECT_EQ(table[place].kept_bytes[i], attention_kept_bytes(config, options, mode) + drop_path);
+          EXPECT_EQ(table[place + 1].kept_bytes[i], ffn_kept_bytes(config, options, mode) + drop_path);
+        }
+      }
+      EXPECT_EQ(embedding.temporary_bytes, embedding_temporary_bytes(config, options));
+      EXPECT_EQ(attention.temporary_bytes, attention_temporary_bytes(config, options));
+      EXPECT_EQ(ffn.temporary_bytes, ffn_temporary_bytes(config, options));
+      EXPECT_EQ(head.temporary_bytes, head_temporary_bytes(config, options));
+      EXPECT_EQ(embedding.deferred_bytes, embedding_deferred_bytes(config, options));
+      EXPECT_EQ(attention.deferred_bytes, attention_deferred_bytes(config, options));
+      EXPECT_EQ(ffn.deferred_bytes, ffn_deferred_bytes(config, options));
+      const auto samples = static_cast<double>(options.samples);
+      EXPECT_EQ(attention.forward_flops, samples * (attention_linear_flops(config) + attention_score_flops(config)));
+      EXPECT_EQ(ffn.forward_flops, samples * ffn_flops(config));
+      EXPECT_EQ(head.forward_flops, samples * head_flops(config));
+      const AggregationFlops aggregation = aggregation_flops(config);
+      EXPECT_DOUBLE_EQ(embedding.forward_flops,
+                       aggregation.once + samples * (static_cast<double>(config.places()) * aggregation.of_place +
+                                                     lead_and_time_flops(config)));
+    }
   }
 }
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "terrace/models/gpt/cost/cost.h"
 #include "terrace/ops/attention_kernels.h"
 #include "terrace/ops/recompute.h"
+#include "tests/models/gpt_formulas.h"
 #include "tests/parallel/training.h"
 
 namespace terrace::parallel {

@@ -10,13 +10,13 @@
 #include <set>
 #include <string_view>
 
-#include "terrace/models/gpt/cost/cost.h"
 #include "terrace/observe/operation_table.h"
 #include "terrace/ops/attention_kernels.h"
 #include "terrace/ops/products.h"
 #include "terrace/ops/vocabulary_loss.h"
 #include "terrace/profile/operation_recorder.h"
 #include "terrace/profile/record.h"
+#include "tests/models/gpt_formulas.h"
 #include "tests/parallel/count.h"
 #include "tests/parallel/training.h"
 

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "terrace/models/gpt/cost/cost.h"
 #include "terrace/models/gpt/planned_gpt.h"
 #include "terrace/models/gpt/settings/config.h"
+#include "tests/models/gpt_formulas.h"
 
 namespace terrace::plan {
 namespace {

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/models/gpt/cost/cost.h"
 #include "terrace/plan/best.h"
 #include "terrace/plan/estimate.h"
 #include "terrace/plan/planned_run.h"
+#include "tests/models/gpt_formulas.h"
 #include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
 

@@ -1,6 +1,6 @@
 // A decoder-only transformer with pre-norm blocks (GPT-2, or Llama and its successors with rotary positions, RMS norm
-// and SwiGLU), written
-// for one device. cost/sharding.h defines how its parameters are cut over ranks.
+// and SwiGLU), written for one device. cost/unit_table.cpp traces its units, and says how their layers are cut over
+// ranks.
 #pragma once
 
 #include <memory>

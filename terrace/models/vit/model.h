@@ -1,7 +1,7 @@
 // The network of ClimaX (Nguyen et al., arXiv 2301.10343) and ORBIT (Wang et al., arXiv 2404.14712), written for one
 // device: a token for each patch of the grid, made of the patches of all variables, pre-norm blocks whose attention
-// sees all tokens, and a head that turns tokens into patches of the predicted variables. cost/sharding.h defines how
-// its parameters are cut over ranks.
+// sees all tokens, and a head that turns tokens into patches of the predicted variables. cost/unit_table.cpp traces its
+// units and says how its parameters are cut over ranks.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,5 @@
 // Compares the operations of a GPT's units with the FLOPs of the unit table, with the formulas of docs/tensor.md and
 // with numbers worked out by hand.
-#include "terrace/models/gpt/cost/operations.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "terrace/models/gpt/cost/unit_table.h"
+#include "terrace/schedule/operation.h"
 
 namespace terrace::models {
 namespace {
@@ -38,6 +37,22 @@ ModelConfig config_of(Activation activation, int64_t kv_heads, bool tied) {
   config.activation = activation;
   config.tied_head = tied;
   return config;
+}
+
+Operations operations_of(const ModelConfig& config, const UnitTableOptions& options, size_t unit) {
+  return gpt::unit_table(config, options).at(unit).operations;
+}
+Operations embedding_operations(const ModelConfig& config, const UnitTableOptions& options) {
+  return operations_of(config, options, 0);
+}
+Operations attention_operations(const ModelConfig& config, const UnitTableOptions& options) {
+  return operations_of(config, options, 1);
+}
+Operations ffn_operations(const ModelConfig& config, const UnitTableOptions& options) {
+  return operations_of(config, options, 2);
+}
+Operations head_operations(const ModelConfig& config, const UnitTableOptions& options) {
+  return operations_of(config, options, static_cast<size_t>(2 * config.layers + 1));
 }
 
 struct Case {
@@ -153,7 +168,7 @@ TEST(OperationsOfAGpt, CollectivesEqualThePageOnTensorParallelism) {
 // A sequence of 20 tokens of width 24 on two ranks, each with 4 heads of width 6, in bf16.
 TEST(OperationsOfAGpt, AttentionMatchesHandCalculation) {
   const ModelConfig config = config_of(Activation::gelu, 8, true);
-  const Operations unit = gpt::attention_operations(config, {.element_bytes = 2, .tensor_ranks = 2});
+  const Operations unit = attention_operations(config, {.element_bytes = 2, .tensor_ranks = 2});
   ASSERT_EQ(unit.forward.size(), 5u);
   // Reads x and weight and bias, and writes y and a mean and a deviation in fp32 for each token.
   EXPECT_EQ(unit.forward[0], schedule::memory_pass("norm", 2 * (20 * 24 * 2) + 2 * 24 * 2 + 2 * 20 * 4));
@@ -194,22 +209,22 @@ TEST(OperationsOfAGpt, AttentionMatchesHandCalculation) {
 TEST(OperationsOfAGpt, ApplyActivationsWithinProductsOrByThemselves) {
   const ModelConfig gelu = config_of(Activation::gelu, 8, true), swiglu = config_of(Activation::swiglu, 8, true);
   UnitTableOptions options{.element_bytes = 2};
-  const Operations fused = gpt::ffn_operations(gelu, options), gated = gpt::ffn_operations(swiglu, options);
+  const Operations fused = ffn_operations(gelu, options), gated = ffn_operations(swiglu, options);
   options.fused_products = false;
-  const Operations separate = gpt::ffn_operations(gelu, options);
+  const Operations separate = ffn_operations(gelu, options);
   constexpr double inner = 20 * 52 * 2;
   EXPECT_EQ(fused.forward[2], schedule::memory_pass("gelu", inner, 0));
   EXPECT_EQ(separate.forward[2], schedule::memory_pass("gelu", 2 * inner, 1));
   EXPECT_EQ(bytes_of(fused.input_gradient, "gelu_backward"), inner);
   EXPECT_EQ(bytes_of(separate.input_gradient, "gelu_backward"), 3 * inner);
   // Our kernels compute the error function in no product.
-  EXPECT_EQ(gpt::ffn_operations(config_of(Activation::gelu_erf, 8, true), {.element_bytes = 2}).forward[2],
+  EXPECT_EQ(ffn_operations(config_of(Activation::gelu_erf, 8, true), {.element_bytes = 2}).forward[2],
             schedule::memory_pass("gelu", 2 * inner, 1));
   // Gate and up are pairs of columns.
   EXPECT_EQ(gated.forward[1], schedule::matrix_product("ffn first", 20, 2 * 52, 24, 2));
   EXPECT_EQ(bytes_of(gated.forward, "swiglu"), 3 * inner);
   EXPECT_EQ(bytes_of(gated.input_gradient, "swiglu_backward"), 5 * inner);
-  const Operations gated_within = gpt::ffn_operations(swiglu, {.element_bytes = 2, .cpu_products = true});
+  const Operations gated_within = ffn_operations(swiglu, {.element_bytes = 2, .cpu_products = true});
   EXPECT_EQ(gated_within.forward[2], schedule::memory_pass("swiglu", inner, 0));
   EXPECT_EQ(bytes_of(gated_within.input_gradient, "swiglu_backward"), 3 * inner);
   // A bf16 product is added to the fp32 gradient by a kernel of its own, beside the sums of the norm's parameters.
@@ -220,21 +235,21 @@ TEST(OperationsOfAGpt, ApplyActivationsWithinProductsOrByThemselves) {
 TEST(OperationsOfAGpt, DropElementsByPassesOverTheHiddenStates) {
   ModelConfig config = config_of(Activation::gelu, 8, true);
   constexpr double hidden = 20 * 24 * 4;
-  EXPECT_EQ(bytes_of(gpt::attention_operations(config, {}).forward, "dropout"), 0);
-  EXPECT_EQ(bytes_of(gpt::ffn_operations(config, {}).forward, "residual"), 3 * hidden);
+  EXPECT_EQ(bytes_of(attention_operations(config, {}).forward, "dropout"), 0);
+  EXPECT_EQ(bytes_of(ffn_operations(config, {}).forward, "residual"), 3 * hidden);
   config.dropout = 0.1;
-  EXPECT_EQ(bytes_of(gpt::embedding_operations(config, {}).forward, "dropout"), 2 * hidden);
-  EXPECT_EQ(bytes_of(gpt::attention_operations(config, {}).forward, "dropout"), 2 * hidden);
-  EXPECT_EQ(bytes_of(gpt::ffn_operations(config, {}).forward, "dropout"), 3 * hidden);
-  EXPECT_EQ(bytes_of(gpt::ffn_operations(config, {}).forward, "residual"), 0);
-  EXPECT_EQ(bytes_of(gpt::ffn_operations(config, {}).input_gradient, "dropout"), 2 * hidden);
+  EXPECT_EQ(bytes_of(embedding_operations(config, {}).forward, "dropout"), 2 * hidden);
+  EXPECT_EQ(bytes_of(attention_operations(config, {}).forward, "dropout"), 2 * hidden);
+  EXPECT_EQ(bytes_of(ffn_operations(config, {}).forward, "dropout"), 3 * hidden);
+  EXPECT_EQ(bytes_of(ffn_operations(config, {}).forward, "residual"), 0);
+  EXPECT_EQ(bytes_of(ffn_operations(config, {}).input_gradient, "dropout"), 2 * hidden);
 }
 
 // Separate operations compute all pairs of tokens, and no product twice.
 TEST(OperationsOfAGpt, WriteScoresWhereProbabilitiesAreDropped) {
   ModelConfig config = config_of(Activation::gelu, 8, true);
   config.attention_dropout = 0.1;
-  const Operations unit = gpt::attention_operations(config, {});
+  const Operations unit = attention_operations(config, {});
   constexpr double all_pairs = 2.0 * 20 * 20 * 8 * 6;
   EXPECT_EQ(unit.forward[2].flops(), 2 * all_pairs);
   EXPECT_EQ(unit.input_gradient[3].flops(), 4 * all_pairs);
@@ -247,7 +262,7 @@ TEST(OperationsOfAGpt, ComputeTheLogitsOfAChunkOfTokensAtATime) {
   config.sequence = 1024;
   config.vocabulary = 20000;
   config.vocabulary_multiple = 128;
-  const Operations unit = gpt::head_operations(config, {});
+  const Operations unit = head_operations(config, {});
   std::vector<std::tuple<int64_t, int64_t, int64_t, int64_t>> products;
   for (const Operation& one : unit.forward) {
     if (one.kind == Operation::Kind::product) products.emplace_back(one.count, one.m, one.n, one.k);
@@ -259,19 +274,19 @@ TEST(OperationsOfAGpt, ComputeTheLogitsOfAChunkOfTokensAtATime) {
   EXPECT_EQ(bytes_of(unit.forward, "cross_entropy"), 2 * 4.0 * 1024 * 20096 + 1024 * 16);
   // The least number of rows of a chunk counts for larger vocabularies.
   config.vocabulary = 250000;
-  EXPECT_EQ(gpt::head_operations(config, {}).forward[1].m, 512);
+  EXPECT_EQ(head_operations(config, {}).forward[1].m, 512);
 }
 
 TEST(OperationsOfAGpt, LookUpAndAddRowsInTheEmbedding) {
   const ModelConfig config = config_of(Activation::gelu, 8, true);
   constexpr double rows = 20 * 24 * 2, indices = 20 * 8, gradients = 20 * 24 * 4;
-  const Operations whole = gpt::embedding_operations(config, {.element_bytes = 2});
+  const Operations whole = embedding_operations(config, {.element_bytes = 2});
   EXPECT_EQ(bytes_of(whole.forward, "embedding"), 2 * (indices + 2 * rows));
   EXPECT_EQ(bytes_of(whole.weight_gradient, "add_rows"), 2 * (indices + rows + 2 * gradients));
   EXPECT_TRUE(whole.input_gradient.empty());
   // Each of two ranks looks up all tokens, and the positions of its own half.
   const Operations cut =
-      gpt::embedding_operations(config, {.element_bytes = 2, .tensor_ranks = 2, .sequence_parallel = true});
+      embedding_operations(config, {.element_bytes = 2, .tensor_ranks = 2, .sequence_parallel = true});
   EXPECT_EQ(bytes_of(cut.forward, "embedding"), 1.5 * (indices + 2 * rows));
   const std::vector<TensorCollective> scatter = {{.kind = TensorCollective::Kind::reduce_scatter, .bytes = rows}},
                                       gather = {{.kind = TensorCollective::Kind::all_gather, .bytes = rows}};

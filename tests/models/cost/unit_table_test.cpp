@@ -1,18 +1,22 @@
 // Compares the unit table of a GPT with the closed forms of the whole model.
 #include "terrace/models/gpt/cost/unit_table.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+#include <random>
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/models/gpt/cost/cost.h"
+#include "tests/models/gpt_formulas.h"
 
 namespace terrace::models {
 namespace {
 
 using schedule::UnitRow;
 using schedule::UnitTable;
+using schedule::UnitTableOptions;
 
 // A model like GPT-2 or like Llama, with three groups of keys and values for six heads.
 models::gpt::ModelConfig config_of(bool llama) {
@@ -117,6 +121,57 @@ TEST(UnitTableOfAGpt, KeepsTheInputAloneOfARecomputedLayer) {
   EXPECT_EQ(table[1].output_bytes, 2 * 20 * 48 * 2);
   EXPECT_GT(table[1].kept_bytes[none], table[1].kept_bytes[static_cast<size_t>(config::Recompute::selective)]);
   EXPECT_EQ(table.back().kept_bytes[none], 0);
+}
+
+// All figures of the rows beside operations, of models and options that are drawn.
+TEST(UnitTableOfAGpt, EqualsTheClosedForms) {
+  std::mt19937 draws(1);
+  const auto one_of = [&](std::initializer_list<int64_t> values) { return values.begin()[draws() % values.size()]; };
+  const auto coin = [&] { return draws() % 2 == 0; };
+  for (int drawn = 0; drawn < 300; ++drawn) {
+    gpt::ModelConfig config = config_of(coin());
+    config.layers = one_of({1, 2, 3});
+    config.heads = one_of({8, 16, 24});
+    config.kv_heads = one_of({config.heads, 8, 4, 1});
+    config.head_dim = one_of({8, 80, 264});
+    config.sequence = one_of({64, 512, 2048});
+    config.ffn_width = one_of({64, 176, 4096});
+    config.vocabulary = one_of({61, 8192, 128256});
+    config.window = one_of({0, 0, 16, 500});
+    config.qk_norm = coin();
+    config.qkv_bias = coin();
+    config.bias = coin();
+    config.dropout = coin() ? 0.1 : 0.0;
+    const UnitTableOptions options{.samples = one_of({1, 2, 5}),
+                                   .element_bytes = one_of({2, 4}),
+                                   .tensor_ranks = one_of({1, 2, 8}),
+                                   .sequence_parallel = coin(),
+                                   .on_gpu = coin()};
+    SCOPED_TRACE(fmt::format("draw {}", drawn));
+    const bool documents = coin();
+    const UnitTable table = gpt::unit_table(config, options, documents);
+    const UnitRow &embedding = table.front(), &attention = table[1], &ffn = table[2], &head = table.back();
+    const gpt::MaskBytes mask = gpt::mask_bytes(config, options, documents);
+    for (const auto mode : {config::Recompute::none, config::Recompute::selective, config::Recompute::full}) {
+      const auto i = static_cast<size_t>(mode);
+      const int64_t kept_mask = mode == config::Recompute::none ? mask.kept : 0;
+      EXPECT_EQ(attention.kept_bytes[i], gpt::attention_kept_bytes(config, options, mode) + kept_mask);
+      EXPECT_EQ(ffn.kept_bytes[i], gpt::ffn_kept_bytes(config, options, mode));
+      EXPECT_EQ(embedding.kept_bytes[i], gpt::embedding_kept_bytes(config, options));
+    }
+    EXPECT_EQ(attention.temporary_bytes, gpt::attention_temporary_bytes(config, options) + mask.kept + mask.temporary);
+    EXPECT_EQ(ffn.temporary_bytes, gpt::ffn_temporary_bytes(config, options));
+    EXPECT_EQ(head.temporary_bytes, gpt::head_temporary_bytes(config, options));
+    EXPECT_EQ(attention.deferred_bytes, gpt::attention_deferred_bytes(config, options));
+    EXPECT_EQ(ffn.deferred_bytes, gpt::ffn_deferred_bytes(config, options));
+    EXPECT_EQ(embedding.deferred_bytes, gpt::embedding_deferred_bytes(config, options));
+    for (const UnitRow* row : {&embedding, &attention, &ffn}) {
+      EXPECT_EQ(row->output_bytes, gpt::hidden_bytes(config, options));
+    }
+    EXPECT_EQ(schedule::elements(table), gpt::parameter_count(config));
+    EXPECT_DOUBLE_EQ(schedule::counted_flops(table),
+                     gpt::model_flops(config, options.samples, gpt::AttentionCount::full));
+  }
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Makes the unit table of a GPT: names and shapes of parameters as the modules of models/gpt/model.cpp register them,
-// which build_model() checks, and the figures of cost.h for each unit.
+// Traces the units of a GPT, in the order in which models/gpt/model.cpp computes them.
 #include "terrace/models/gpt/cost/unit_table.h"
 
 #include <fmt/format.h>
@@ -8,161 +7,112 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/models/gpt/cost/cost.h"
-#include "terrace/models/gpt/cost/operations.h"
-#include "terrace/models/gpt/cost/sharding.h"
+#include "terrace/layers/unit_trace.h"
 
 namespace terrace::models::gpt {
 namespace {
 
-class Builder {
- public:
-  Builder(const ModelConfig& config, const schedule::UnitTableOptions& options, bool reset_at_documents)
-      : config_(config),
-        options_(options),
-        reset_at_documents_(reset_at_documents),
-        attention_operations_(attention_operations(config, options)),
-        ffn_operations_(ffn_operations(config, options)) {}
+using layers::Cut;
+using layers::UnitTrace;
+using layers::Value;
+using schedule::UnitRow;
+using schedule::UnitTableOptions;
 
-  schedule::UnitTable table() {
-    embedding();
-    for (int64_t layer = 0; layer < config_.layers; ++layer) {
-      attention(layer);
-      ffn(layer);
-    }
-    head();
-    return std::move(table_);
+layers::NormLayout norm_of(const ModelConfig& config) {
+  return {.centered = config.norm == Norm::layernorm, .bias = config.bias};
+}
+
+layers::Activation activation_of(const ModelConfig& config) {
+  switch (config.activation) {
+    case Activation::gelu:
+      return layers::Activation::gelu;
+    case Activation::gelu_erf:
+      return layers::Activation::gelu_erf;
+    case Activation::swiglu:
+      break;
   }
+  return layers::Activation::swiglu;
+}
 
- private:
-  void begin(std::string name, int64_t layer) { table_.push_back({.name = std::move(name), .layer = layer}); }
+UnitRow embedding(const ModelConfig& config, const UnitTableOptions& options, bool by_document) {
+  UnitTrace unit(options, {.name = "embedding", .positions = config.sequence});
+  unit.row().batch_tensors = {"tokens"};
+  if (by_document) unit.row().batch_tensors.emplace_back("positions");
+  Value x = unit.embedding("embedding.tokens", config.padded_vocabulary(), config.width);
+  if (config.positions == Positions::learned) x = unit.add_positions("embedding.positions", x, config.sequence);
+  unit.output(unit.dropout(x, config.dropout));
+  return unit.finished();
+}
 
-  void parameter(const std::string& name, std::vector<int64_t> shape) {
-    const std::string full = table_.back().name.substr(0, table_.back().name.rfind('.') + 1) + name;
-    table_.back().parameters.push_back({full, mark_of(config_, full, std::move(shape))});
+// Attention's kernels rotate queries and keys themselves.
+UnitRow attention(const ModelConfig& config, const UnitTableOptions& options, bool by_document) {
+  UnitTrace unit(options,
+                 {.name = "blocks.0.attention", .prefix = "blocks.0.", .layer = 0, .positions = config.sequence});
+  if (by_document) unit.row().batch_tensors = {"positions", "documents", "document_starts"};
+  const int64_t columns = (config.heads + 2 * config.kv_heads) * config.head_dim;
+  const Value x = unit.hidden(config.width);
+  const Value y = unit.norm("attention_norm", x, norm_of(config));
+  // The rows are in groups: a group's queries, its key, its value. If there are fewer groups than ranks, a group's
+  // queries are divided among several ranks, which all have its key and its value.
+  Value joint = unit.linear("attention.qkv", y, columns,
+                            {.operation = "qkv",
+                             .bias = config.has_qkv_bias(),
+                             .cut = Cut::outputs,
+                             .rows = {.groups = config.kv_heads, .shared = 2 * config.head_dim}});
+  if (config.qk_norm) {
+    joint = unit.head_norms("attention", joint,
+                            {.heads = config.heads, .key_heads = config.kv_heads, .width = config.head_dim});
   }
+  const Value context = unit.attention(joint, {.heads = config.heads,
+                                               .head_dim = config.head_dim,
+                                               .positions = config.sequence,
+                                               .window = config.window,
+                                               .drops = config.attention_dropout > 0,
+                                               .by_document = by_document});
+  const Value z = unit.linear("attention.output", context, config.width,
+                              {.operation = "attention output", .bias = config.bias, .cut = Cut::inputs});
+  unit.add_later(x, unit.dropout(z, config.dropout));
+  return unit.finished();
+}
 
-  void norm(const std::string& name) {
-    parameter(name + ".weight", {config_.width});
-    if (config_.norm == Norm::layernorm && config_.bias) parameter(name + ".bias", {config_.width});
-  }
+UnitRow feed_forward(const ModelConfig& config, const UnitTableOptions& options) {
+  UnitTrace unit(options, {.name = "blocks.0.ffn", .prefix = "blocks.0.", .layer = 0, .positions = config.sequence});
+  const bool pairs = config.activation == Activation::swiglu;  // of rows: gate and up
+  const Value x = unit.branch_sum(config.width);
+  const Value y = unit.norm("ffn_norm", x, norm_of(config));
+  const Value first = unit.linear("ffn.first", y, (pairs ? 2 : 1) * config.ffn_width,
+                                  {.operation = "ffn first",
+                                   .bias = config.bias,
+                                   .cut = Cut::outputs,
+                                   .rows = {.groups = pairs ? config.ffn_width : 0}});
+  const Value inner = unit.activation(first, activation_of(config), /*in_product=*/true);
+  const Value z = unit.linear("ffn.second", inner, config.width,
+                              {.operation = "ffn second", .bias = config.bias, .cut = Cut::inputs});
+  unit.output(unit.add_dropped(x, z, config.dropout));
+  return unit.finished();
+}
 
-  void linear(const std::string& name, int64_t inputs, int64_t outputs, bool bias) {
-    parameter(name + ".weight", {outputs, inputs});
-    if (bias) parameter(name + ".bias", {outputs});
-  }
-
-  // Sets the FLOPs of a unit from those of its products in forward. Products with weights take as many FLOPs for each
-  // gradient. Products of attention's scores have two inputs, and so take twice as many for the input gradient.
-  void flops(double linear, double scores, double counted) {
-    schedule::UnitRow& row = table_.back();
-    const auto samples = static_cast<double>(options_.samples);
-    row.forward_flops = samples * (linear + scores);
-    row.input_gradient_flops = samples * (linear + 2 * scores);
-    row.weight_gradient_flops = samples * linear;
-    row.counted_flops = samples * 3 * counted;
-  }
-
-  template <typename Bytes>
-  void kept(const Bytes& bytes) {
-    using config::Recompute;
-    for (const Recompute mode : {Recompute::none, Recompute::selective, Recompute::full}) {
-      table_.back().kept_bytes[static_cast<size_t>(mode)] = bytes(config_, options_, mode);
-    }
-    table_.back().output_bytes = hidden_bytes(config_, options_);
-  }
-
-  void embedding() {
-    begin("embedding", -1);
-    table_.back().batch_tensors = {"tokens"};
-    if (reset_at_documents_) table_.back().batch_tensors.emplace_back("positions");
-    parameter("embedding.tokens.weight", {config_.padded_vocabulary(), config_.width});
-    if (config_.positions == Positions::learned) {
-      parameter("embedding.positions.weight", {config_.sequence, config_.width});
-    }
-    kept([](const auto& config, const auto& options, config::Recompute) {
-      return embedding_kept_bytes(config, options);
-    });
-    table_.back().deferred_bytes = embedding_deferred_bytes(config_, options_);
-    table_.back().operations = embedding_operations(config_, options_);
-  }
-
-  void attention(int64_t layer) {
-    begin(fmt::format("blocks.{}.attention", layer), layer);
-    if (reset_at_documents_) table_.back().batch_tensors = {"positions", "documents", "document_starts"};
-    const int64_t columns = config_.heads * config_.head_dim;
-    norm("attention_norm");
-    linear("attention.qkv", config_.width, columns + 2 * config_.kv_heads * config_.head_dim, config_.has_qkv_bias());
-    linear("attention.output", columns, config_.width, config_.bias);
-    if (config_.qk_norm) {
-      parameter("attention.query_norm.weight", {config_.head_dim});
-      parameter("attention.key_norm.weight", {config_.head_dim});
-    }
-    const auto layers = static_cast<double>(config_.layers);
-    const double scores = attention_forward_flops(config_, AttentionCount::causal_half) / layers;
-    const double block = block_forward_flops(config_, AttentionCount::causal_half) / layers;
-    const double ffn = ffn_forward_flops(config_) / layers;
-    flops(block - ffn - scores, scores, block_forward_flops(config_, AttentionCount::full) / layers - ffn);
-    kept(attention_kept_bytes);
-    table_.back().deferred_bytes = attention_deferred_bytes(config_, options_);
-    table_.back().temporary_bytes = attention_temporary_bytes(config_, options_);
-    table_.back().operations = attention_operations_;
-    mask(mask_bytes(config_, options_, reset_at_documents_));
-  }
-
-  // Each pass over what the mask is made from reads and writes as much. Forward and backward read the mask for every
-  // head; the caches of a GPU bring most of it once.
-  void mask(const MaskBytes& bytes) {
-    if (bytes.kept == 0) return;
-    table_.back().kept_bytes[static_cast<size_t>(config::Recompute::none)] += bytes.kept;
-    table_.back().temporary_bytes += bytes.kept + bytes.temporary;
-    const auto kept = static_cast<double>(bytes.kept), temporary = static_cast<double>(bytes.temporary);
-    schedule::Operations& operations = table_.back().operations;
-    operations.forward.push_back(schedule::memory_pass("attention mask", 2 * temporary + 2 * kept, 4));
-    operations.input_gradient.push_back(schedule::memory_pass("attention mask", kept, 0));
-  }
-
-  void ffn(int64_t layer) {
-    begin(fmt::format("blocks.{}.ffn", layer), layer);
-    const int64_t first = config_.activation == Activation::swiglu ? 2 : 1;
-    norm("ffn_norm");
-    linear("ffn.first", config_.width, first * config_.ffn_width, config_.bias);
-    linear("ffn.second", config_.ffn_width, config_.width, config_.bias);
-    const double products = ffn_forward_flops(config_) / static_cast<double>(config_.layers);
-    flops(products, 0, products);
-    kept(ffn_kept_bytes);
-    table_.back().deferred_bytes = ffn_deferred_bytes(config_, options_);
-    table_.back().temporary_bytes = ffn_temporary_bytes(config_, options_);
-    table_.back().operations = ffn_operations_;
-  }
-
-  void head() {
-    begin("head", -1);
-    table_.back().batch_tensors = {"targets"};
-    norm("head.norm");
-    if (config_.tied_head) {
-      table_.back().reads_also = {0};
-    } else {
-      linear("head.output", config_.width, config_.padded_vocabulary(), false);
-    }
-    const double products = head_forward_flops(config_);
-    flops(products, 0, products);
-    table_.back().temporary_bytes = head_temporary_bytes(config_, options_);
-    table_.back().operations = head_operations(config_, options_);
-  }
-
-  const ModelConfig& config_;
-  const schedule::UnitTableOptions& options_;
-  bool reset_at_documents_;
-  schedule::Operations attention_operations_, ffn_operations_;  // the same in every layer
-  schedule::UnitTable table_;
-};
+UnitRow head(const ModelConfig& config, const UnitTableOptions& options) {
+  UnitTrace unit(options, {.name = "head", .positions = config.sequence});
+  unit.row().batch_tensors = {"targets"};
+  const Value x = unit.norm("head.norm", unit.hidden(config.width), norm_of(config));
+  if (config.tied_head) unit.row().reads_also = {0};
+  unit.vocabulary_loss(config.tied_head ? "" : "head.output", x, config.padded_vocabulary());
+  return unit.finished();
+}
 
 }  // namespace
 
-schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTableOptions& options,
-                               bool reset_at_documents) {
-  return Builder(config, options, reset_at_documents).table();
+schedule::UnitTable unit_table(const ModelConfig& config, const UnitTableOptions& options, bool reset_at_documents) {
+  schedule::UnitTable table = {embedding(config, options, reset_at_documents)};
+  const std::vector<UnitRow> layer = {attention(config, options, reset_at_documents), feed_forward(config, options)};
+  for (int64_t i = 0; i < config.layers; ++i) {
+    for (const UnitRow& row : layer) {
+      table.push_back(layers::renamed(row, "blocks.0.", fmt::format("blocks.{}.", i), i));
+    }
+  }
+  table.push_back(head(config, options));
+  return table;
 }
 
 }  // namespace terrace::models::gpt

@@ -1,71 +1,117 @@
-// Counts parameters, floating-point operations and activations of the vision transformer.
-#include "terrace/models/vit/cost/cost.h"
+// The same of a vision transformer.
+#pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 #include "terrace/base/operation_limits.h"
+#include "terrace/models/vit/settings/config.h"
+#include "terrace/schedule/unit_table.h"
 
 namespace terrace::models::vit {
-namespace {
+
+// The number of trained parameters.
+inline int64_t parameter_count(const ModelConfig& config);
+
+// Floating-point operations of the matrix products of a forward pass, two for each multiply-add.
+//
+// The aggregation of variables is counted as it is computed (aggregation.h): products that are made once a micro-batch
+// of parameters alone, and products of patches at each place.
+struct AggregationFlops {
+  double once = 0;      // a micro-batch
+  double of_place = 0;  // at each place of each sample
+};
+inline AggregationFlops aggregation_flops(const ModelConfig& config);
+// Of one sample in one block: the linear layers, and the products of queries with keys and of probabilities with
+// values.
+inline double attention_linear_flops(const ModelConfig& config);
+inline double attention_score_flops(const ModelConfig& config);
+inline double ffn_flops(const ModelConfig& config);
+inline double head_flops(const ModelConfig& config);
+
+// Of a sample: the linear functions of the lead and of the time.
+inline double lead_and_time_flops(const ModelConfig& config);
+
+using schedule::UnitTableOptions;
+
+// Bytes of the hidden states [B, L, D] on a rank.
+inline int64_t hidden_bytes(const ModelConfig& config, const UnitTableOptions& options);
+// Bytes that a unit keeps from forward to backward, that exist only while it or its gradients are computed, and that it
+// keeps for weight gradients that backward defers: as schedule::UnitRow has them.
+inline int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& options);
+inline int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& options,
+                                    config::Recompute recompute);
+inline int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute);
+// What stochastic depth adds to each half of a block.
+inline int64_t drop_path_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t layer,
+                                    config::Recompute recompute);
+inline int64_t embedding_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options);
+inline int64_t attention_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options);
+inline int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options);
+inline int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options);
+inline int64_t embedding_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options);
+inline int64_t attention_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options);
+inline int64_t ffn_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options);
+
+// Places of the micro-batch that a rank computes between the cut layers: all without sequence parallelism.
+inline int64_t own_places(const ModelConfig& config, const UnitTableOptions& options);
 
 // Bytes of fp32, in which statistics and the aggregation are.
 constexpr int64_t wide_bytes = 4;
 
-double as_double(int64_t number) { return static_cast<double>(number); }
+inline double as_double(int64_t number) { return static_cast<double>(number); }
 
-int64_t places_of(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t places_of(const ModelConfig& config, const UnitTableOptions& options) {
   return options.samples * config.places();
 }
 
-int64_t heads_on_rank(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t heads_on_rank(const ModelConfig& config, const UnitTableOptions& options) {
   return config.heads / options.tensor_ranks;
 }
 
 // A layer norm keeps its input, its output and its statistics.
-int64_t norm_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t norm_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   return 2 * hidden_bytes(config, options) + 2 * own_places(config, options) * wide_bytes;
 }
 
 // That of queries and keys keeps its input and its statistics.
-int64_t head_norm_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t head_norm_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   if (!config.qk_norm) return 0;
   const int64_t heads = 2 * heads_on_rank(config, options);
   return places_of(config, options) * heads * (config.head_dim() * options.element_bytes + 2 * wide_bytes);
 }
 
 // Elements of a place on a rank in queries, keys, values and context, and before and after the activation.
-int64_t attention_columns(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t attention_columns(const ModelConfig& config, const UnitTableOptions& options) {
   return 4 * heads_on_rank(config, options) * config.head_dim();
 }
-int64_t ffn_columns(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t ffn_columns(const ModelConfig& config, const UnitTableOptions& options) {
   return 2 * config.ffn_width() / options.tensor_ranks;
 }
 
 // Columns of a rank's heads.
-int64_t context_columns(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t context_columns(const ModelConfig& config, const UnitTableOptions& options) {
   return heads_on_rank(config, options) * config.head_dim();
 }
 
 // With sequence parallelism a gradient of all places exists of the rank's own besides.
-int64_t own_gradient_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t own_gradient_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   return options.sequence_parallel && options.tensor_ranks > 1 ? hidden_bytes(config, options) : 0;
 }
 
 // For the weight gradients of a half of a block: the input of its first product and the gradient of its output, which
 // with sequence parallelism exists of all places and of the rank's own, and what is between the products.
-int64_t half_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t columns) {
+inline int64_t half_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t columns) {
   const int64_t places = places_of(config, options);
   return places * (2 * config.width + columns) * options.element_bytes + own_gradient_bytes(config, options) +
          2 * config.width * wide_bytes;
 }
 
-int64_t half_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t columns) {
+inline int64_t half_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t columns) {
   return 2 * hidden_bytes(config, options) + places_of(config, options) * columns * options.element_bytes;
 }
 
-}  // namespace
-
-int64_t parameter_count(const ModelConfig& config) {
+inline int64_t parameter_count(const ModelConfig& config) {
   const int64_t width = config.width, inner = config.ffn_width(), patch = config.patch_size();
   const int64_t head_norms = config.qk_norm ? 4 * config.head_dim() : 0;
   const int64_t tokens = config.num_channels() * width * (patch + 2);
@@ -80,7 +126,7 @@ int64_t parameter_count(const ModelConfig& config) {
          damping;
 }
 
-AggregationFlops aggregation_flops(const ModelConfig& config) {
+inline AggregationFlops aggregation_flops(const ModelConfig& config) {
   const double width = as_double(config.width), heads = as_double(config.heads);
   const double of_channel = as_double(config.patch_size() + 1), inputs = as_double(config.num_channels()) * of_channel;
   AggregationFlops flops{.once = 2 * width * width + 2 * inputs * width * width,
@@ -95,39 +141,39 @@ AggregationFlops aggregation_flops(const ModelConfig& config) {
   return flops;
 }
 
-double lead_and_time_flops(const ModelConfig& config) {
+inline double lead_and_time_flops(const ModelConfig& config) {
   const int64_t inputs = (config.lead_embedding ? 1 : 0) + (config.time_inputs ? 4 : 0);
   return 2.0 * as_double(config.width) * as_double(inputs);
 }
 
-double attention_linear_flops(const ModelConfig& config) {
+inline double attention_linear_flops(const ModelConfig& config) {
   return 8.0 * as_double(config.places()) * as_double(config.width) * as_double(config.width);
 }
 
-double attention_score_flops(const ModelConfig& config) {
+inline double attention_score_flops(const ModelConfig& config) {
   return 4.0 * as_double(config.places()) * as_double(config.places()) * as_double(config.width);
 }
 
-double ffn_flops(const ModelConfig& config) {
+inline double ffn_flops(const ModelConfig& config) {
   return 4.0 * as_double(config.places()) * as_double(config.width) * as_double(config.ffn_width());
 }
 
-double head_flops(const ModelConfig& config) {
+inline double head_flops(const ModelConfig& config) {
   const int64_t columns = config.head_layers * config.width + config.num_outputs() * config.patch_size();
   return 2.0 * as_double(config.places()) * as_double(config.width) * as_double(columns);
 }
 
-int64_t own_places(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t own_places(const ModelConfig& config, const UnitTableOptions& options) {
   return places_of(config, options) / (options.sequence_parallel ? options.tensor_ranks : 1);
 }
 
-int64_t hidden_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t hidden_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   return own_places(config, options) * config.width * options.element_bytes;
 }
 
 // The patches and the query, with which the attention to variables is computed again, the input of the output layer,
 // and the inputs of the linear functions of lead and time.
-int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t patches = config.num_channels() * config.patch_size() * wide_bytes;
   const int64_t inputs = (config.lead_embedding ? 1 : 0) + (config.time_inputs ? 4 : 0);
   return places_of(config, options) * (patches + context_columns(config, options) * options.element_bytes) +
@@ -135,13 +181,14 @@ int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& 
 }
 
 // Of a half of a block: a factor for each sample.
-int64_t drop_path_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t layer,
-                             config::Recompute recompute) {
+inline int64_t drop_path_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t layer,
+                                    config::Recompute recompute) {
   const bool keeps = drop_path_of(config, layer) > 0 && recompute != config::Recompute::full;
   return keeps ? options.samples * options.element_bytes : 0;
 }
 
-int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute) {
+inline int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& options,
+                                    config::Recompute recompute) {
   if (recompute == config::Recompute::full) return hidden_bytes(config, options);
   const int64_t places = places_of(config, options);
   const int64_t log_sums =
@@ -150,14 +197,14 @@ int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& 
          places * attention_columns(config, options) * options.element_bytes + log_sums;
 }
 
-int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute) {
+inline int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute) {
   if (recompute == config::Recompute::full) return hidden_bytes(config, options);
   return norm_bytes(config, options) +
          places_of(config, options) * ffn_columns(config, options) * options.element_bytes;
 }
 
 // Copies of the weights and their gradients, and the tensors of one piece of the places.
-int64_t embedding_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t embedding_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t inputs = config.num_channels() * (config.patch_size() + 1);
   const int64_t own = context_columns(config, options), row = heads_on_rank(config, options) * inputs * wide_bytes;
   const int64_t piece = std::min(places_of(config, options) * row, std::max(aggregation_piece_bytes, row));
@@ -166,16 +213,16 @@ int64_t embedding_temporary_bytes(const ModelConfig& config, const UnitTableOpti
          2 * hidden_bytes(config, options);
 }
 
-int64_t attention_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t attention_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   return half_temporary_bytes(config, options, attention_columns(config, options)) + head_norm_bytes(config, options);
 }
 
-int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t ffn_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   return half_temporary_bytes(config, options, ffn_columns(config, options));
 }
 
 // The activations of the head, patches of all places and fields in fp32.
-int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t fields = places_of(config, options) * config.num_outputs() * config.patch_size();
   // The anomaly in patches, its product with the coefficients and the sum with the head's output.
   const int64_t damped = config.damps_anomaly() ? 4 * fields * wide_bytes : 0;
@@ -184,17 +231,17 @@ int64_t head_temporary_bytes(const ModelConfig& config, const UnitTableOptions& 
 }
 
 // The operands of the output layer's weight gradient.
-int64_t embedding_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t embedding_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   return places_of(config, options) * (config.width + context_columns(config, options)) * options.element_bytes +
          own_gradient_bytes(config, options);
 }
 
-int64_t attention_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t attention_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t head_norms = config.qk_norm ? 3 * config.head_dim() * wide_bytes : 0;  // no bias of keys
   return half_deferred_bytes(config, options, attention_columns(config, options)) + head_norms;
 }
 
-int64_t ffn_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+inline int64_t ffn_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   return half_deferred_bytes(config, options, ffn_columns(config, options));
 }
 
