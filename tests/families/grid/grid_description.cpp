@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "terrace/config/section_keys.h"
+#include "terrace/layers/unit_trace.h"
 #include "terrace/observe/figures.h"
 #include "terrace/schedule/description.h"
 #include "tests/families/grid/grid_family.h"
@@ -15,6 +16,9 @@ namespace {
 
 using config::Config;
 using config::OnResume;
+using layers::Cut;
+using layers::UnitTrace;
+using layers::Value;
 
 std::vector<config::Key> keys() {
   using M = ModelConfig;
@@ -67,81 +71,33 @@ class GridDescription : public schedule::Description {
  public:
   schedule::UnitTable unit_table(const Config& c, const schedule::UnitTableOptions& options) const override {
     const ModelConfig& config = model_of(c);
-    const int64_t variables = std::ssize(config.variables), rows = options.samples * config.places();
-    const int64_t own = rows / (options.sequence_parallel ? options.tensor_ranks : 1);
-    const int64_t hidden_bytes = own * config.width * options.element_bytes;
+    const int64_t variables = std::ssize(config.variables), places = config.places(), rows = options.samples * places;
     schedule::UnitTable table;
-    const auto layer = [&](std::string_view name, int64_t of_rows, int64_t inputs, int64_t outputs) {
-      return schedule::LinearLayer{.name = name,
-                                   .rows = of_rows,
-                                   .inputs = inputs,
-                                   .outputs = outputs,
-                                   .element_bytes = options.element_bytes,
-                                   .gradient_bytes = options.gradient_bytes};
-    };
-    // Of a whole layer on all tensor ranks, and the products of this rank's part.
-    const auto add = [&](const schedule::LinearLayer& whole, const schedule::LinearLayer& part,
-                         bool has_input_gradient) {
-      schedule::UnitRow& row = table.back();
-      const double flops = 2.0 * static_cast<double>(rows * whole.inputs * whole.outputs);
-      row.forward_flops += flops;
-      row.input_gradient_flops += has_input_gradient ? flops : 0;
-      row.weight_gradient_flops += flops;
-      row.counted_flops += 3 * flops;
-      row.operations.forward.push_back(forward_product(part));
-      if (has_input_gradient) row.operations.input_gradient.push_back(input_gradient_product(part));
-      row.operations.weight_gradient.push_back(weight_gradient_product(part));
-      row.operations.weight_gradient.push_back(bias_gradient_sums(part, part.rows));
-    };
-    const auto linear = [&](const std::string& name, int64_t inputs, int64_t outputs) {
-      table.back().parameters.push_back({name + ".weight", ParamMark::replicated({outputs, inputs})});
-      table.back().parameters.push_back({name + ".bias", ParamMark::replicated({outputs})});
-    };
-    const auto norm = [&](const std::string& name) {
-      table.back().parameters.push_back({name + ".weight", ParamMark::replicated({config.width})});
-      table.back().parameters.push_back({name + ".bias", ParamMark::replicated({config.width})});
-      const auto bytes = static_cast<double>(2 * hidden_bytes);
-      table.back().operations.forward.push_back(schedule::memory_pass("norm", bytes));
-      table.back().operations.input_gradient.push_back(schedule::memory_pass("norm gradient", 1.5 * bytes));
-    };
+    UnitTrace embedding(options, {.name = "embedding", .positions = places});
+    embedding.row().batch_tensors = {"fields"};
+    embedding.output(embedding.linear("embedding", embedding.data(rows, variables + 1), config.width, {}));
+    table.push_back(embedding.finished());
 
-    table.push_back({.name = "embedding", .batch_tensors = {"fields"}});
-    linear("embedding", variables + 1, config.width);
-    const auto embedding = layer("embedding", own, variables + 1, config.width);
-    add(embedding, embedding, false);
-    table.back().kept_bytes.fill(own * (variables + 1) * options.element_bytes);
-    table.back().output_bytes = hidden_bytes;
-
-    const int64_t hidden = config.hidden(), own_hidden = hidden / options.tensor_ranks;
     for (int64_t i = 0; i < config.layers; ++i) {
       const std::string name = fmt::format("blocks.{}", i);
-      table.push_back({.name = name, .layer = i});
-      norm(name + ".norm");
-      schedule::UnitRow& row = table.back();
-      row.parameters.push_back({name + ".first.weight", ParamMark::sharded({hidden, config.width}, 0, "tensor")});
-      row.parameters.push_back({name + ".first.bias", ParamMark::sharded({hidden}, 0, "tensor")});
-      row.parameters.push_back({name + ".second.weight", ParamMark::sharded({config.width, hidden}, 1, "tensor")});
-      row.parameters.push_back({name + ".second.bias", ParamMark::replicated({config.width})});
-      add(layer("first", rows, config.width, hidden), layer("first", rows, config.width, own_hidden), true);
-      add(layer("second", rows, hidden, config.width), layer("second", rows, own_hidden, config.width), true);
-      const int64_t inner = 2 * rows * own_hidden * options.element_bytes;
-      row.kept_bytes = {2 * hidden_bytes + inner, 2 * hidden_bytes + inner, hidden_bytes};
-      row.deferred_bytes = inner + 2 * hidden_bytes;
-      row.output_bytes = hidden_bytes;
-      if (options.tensor_ranks == 1) continue;
-      const schedule::TensorCollective sum{.bytes = static_cast<double>(rows * config.width * options.element_bytes)};
-      row.operations.forward_collectives.push_back(sum);
-      row.operations.backward_collectives.push_back(sum);
+      UnitTrace unit(options, {.name = name, .prefix = name + ".", .layer = i, .positions = places});
+      const Value x = unit.hidden(config.width);
+      const Value y = unit.norm("norm", x, {});
+      const Value first = unit.linear("first", y, config.hidden(), {.cut = Cut::outputs});
+      const Value inner = unit.activation(first, layers::Activation::gelu, /*in_product=*/true);
+      unit.output(unit.add(x, unit.linear("second", inner, config.width, {.cut = Cut::inputs})));
+      table.push_back(unit.finished());
     }
 
-    table.push_back({.name = "output", .batch_tensors = {"fields", "targets", "weights"}});
-    norm("norm");
-    linear("output", config.width, variables);
-    const auto output = layer("output", own, config.width, variables);
-    add(output, output, true);
+    UnitTrace output(options, {.name = "output", .positions = places});
+    output.row().batch_tensors = {"fields", "targets", "weights"};
+    const Value change = output.linear("output", output.norm("norm", output.hidden(config.width), {}), variables, {});
+    output.gather_rows(change, options.element_bytes);
     const auto loss_bytes = static_cast<double>(6 * rows * variables * 4);
-    table.back().operations.forward.push_back(schedule::memory_pass("loss", loss_bytes, 6));
-    table.back().operations.input_gradient.push_back(schedule::memory_pass("loss gradient", loss_bytes, 6));
+    output.operations().forward.push_back(schedule::memory_pass("loss", loss_bytes, 6));
+    output.operations().input_gradient.push_back(schedule::memory_pass("loss gradient", loss_bytes, 6));
+    output.is_last();
+    table.push_back(output.finished());
     return table;
   }
   schedule::SampleSizes sample_sizes(const Config& config) const override {

@@ -7,14 +7,16 @@
 #include <vector>
 
 #include "terrace/config/section_keys.h"
+#include "terrace/layers/unit_trace.h"
 #include "terrace/schedule/description.h"
 
 namespace terrace::linear {
 namespace {
 
 using config::OnResume;
-using schedule::LinearLayer;
-using schedule::TensorCollective;
+using layers::Cut;
+using layers::UnitTrace;
+using layers::Value;
 using schedule::UnitRow;
 
 std::vector<config::Key> keys() {
@@ -32,69 +34,28 @@ std::string width_is_divisible(const config::Config& config) {
   return fmt::format("layout.tensor = {} does not divide model.width = {}", tensor, width);
 }
 
-// Adds a product [samples, inputs] x [inputs, outputs] of one rank to a unit, and the parameter of the whole model.
-void add_product(UnitRow& row, const LinearLayer& layer, const ParamMark& mark, const schedule::UnitTableOptions& on) {
-  row.parameters.push_back({row.name + "." + std::string(layer.name), mark});
-  const bool reads_batch = row.name == "input";  // so that its input has no gradient
-  const double flops = 2.0 * static_cast<double>(layer.rows * layer.inputs * layer.outputs * on.tensor_ranks);
-  row.forward_flops += flops;
-  row.input_gradient_flops += reads_batch ? 0 : flops;
-  row.weight_gradient_flops += flops;
-  row.counted_flops += 3 * flops;
-  row.operations.forward.push_back(forward_product(layer));
-  if (!reads_batch) row.operations.input_gradient.push_back(input_gradient_product(layer));
-  row.operations.weight_gradient.push_back(weight_gradient_product(layer));
-}
-
 UnitRow layer_row(int64_t number, int64_t width, const schedule::UnitTableOptions& on) {
-  const int64_t part = width / on.tensor_ranks, whole_bytes = on.samples * width * on.element_bytes,
-                part_bytes = on.samples * part * on.element_bytes;
-  UnitRow row{.name = fmt::format("layers.{}", number), .layer = number};
-  LinearLayer layer{.name = "up",
-                    .rows = on.samples,
-                    .inputs = width,
-                    .outputs = part,
-                    .bias = false,
-                    .element_bytes = on.element_bytes,
-                    .gradient_bytes = on.gradient_bytes};
-  add_product(row, layer, ParamMark::sharded({width, width}, 0, "tensor"), on);
-  layer.name = "down";
-  layer.inputs = part;
-  layer.outputs = width;
-  add_product(row, layer, ParamMark::sharded({width, width}, 1, "tensor"), on);
-  // The inputs of both products, and with full recompute that of the layer.
-  row.kept_bytes = {whole_bytes + part_bytes, whole_bytes + part_bytes, whole_bytes};
-  row.deferred_bytes = 2 * (whole_bytes + part_bytes);
-  row.output_bytes = whole_bytes;
-  if (on.tensor_ranks > 1) {
-    const TensorCollective sum{.kind = TensorCollective::Kind::all_reduce, .bytes = static_cast<double>(whole_bytes)};
-    row.operations.forward_collectives = row.operations.backward_collectives = {sum};
-  }
-  return row;
+  const std::string name = fmt::format("layers.{}", number);
+  UnitTrace unit(on, {.name = name, .prefix = name + ".", .layer = number});
+  const Value up =
+      unit.linear("up", unit.hidden(width), width, {.operation = "up", .bias = false, .cut = Cut::outputs});
+  unit.output(unit.linear("down", up, width, {.operation = "down", .bias = false, .cut = Cut::inputs}));
+  unit.set_temporary(0);
+  return unit.finished();
 }
 
 // The first unit or the last one, whose product every tensor rank computes.
 UnitRow outer_row(const std::string& name, int64_t width, const schedule::UnitTableOptions& on) {
-  const int64_t bytes = on.samples * width * on.element_bytes;
-  UnitRow row{.name = name};
-  const LinearLayer layer{.name = "product",
-                          .rows = on.samples,
-                          .inputs = width,
-                          .outputs = width,
-                          .bias = false,
-                          .element_bytes = on.element_bytes,
-                          .gradient_bytes = on.gradient_bytes};
-  schedule::UnitTableOptions one_rank = on;
-  one_rank.tensor_ranks = 1;
-  add_product(row, layer, ParamMark::replicated({width, width}), one_rank);
-  if (name == "input") {
-    row.kept_bytes.fill(bytes);
-    row.deferred_bytes = 2 * bytes;
-    row.output_bytes = bytes;
+  UnitTrace unit(on, {.name = name, .prefix = name + "."});
+  const bool is_first = name == "input";
+  const Value x = is_first ? unit.data(on.samples, width) : unit.hidden(width);
+  unit.output(unit.linear("product", x, width, {.operation = "product", .bias = false}));
+  if (is_first) {
+    unit.set_temporary(0);
   } else {
-    row.temporary_bytes = 2 * bytes;  // the outputs and their gradients
+    unit.is_last();
   }
-  return row;
+  return unit.finished();
 }
 
 class LinearDescription : public schedule::Description {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "terrace/layers/unit_trace.h"
 #include "terrace/ops/loss_term.h"
 
 namespace terrace::pair {
@@ -164,62 +165,52 @@ std::vector<models::TensorShape> PairModel::output_shapes(int64_t unit, const mo
 }
 
 schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTableOptions& options) {
+  using layers::UnitTrace;
+  using layers::Value;
   schedule::UnitTable table;
   const int64_t items = options.sizes.at("items");
-  const auto add = [&](const std::string& name, std::string_view kind, int64_t inputs, int64_t outputs,
-                       bool always_fp32 = false) {
-    const schedule::LinearLayer layer{.name = kind,
-                                      .rows = items,
-                                      .inputs = inputs,
-                                      .outputs = outputs,
-                                      .element_bytes = options.element_bytes,
-                                      .gradient_bytes = options.gradient_bytes};
-    schedule::UnitRow& row = table.back();
-    row.parameters.push_back({name + ".weight", ParamMark::replicated({outputs, inputs}), always_fp32});
-    row.parameters.push_back({name + ".bias", ParamMark::replicated({outputs}), always_fp32});
-    const bool reads_batch = table.size() == 1;  // so that its input has no gradient
-    const double products = 2.0 * static_cast<double>(items * inputs * outputs);
-    row.forward_flops += products;
-    row.input_gradient_flops += reads_batch ? 0 : products;
-    row.weight_gradient_flops += products;
-    row.counted_flops += 3 * products;
-    row.kept_bytes.fill(row.kept_bytes[0] + items * inputs * options.element_bytes);
-    row.deferred_bytes += items * (inputs + outputs) * options.element_bytes;
-    row.output_bytes += items * outputs * options.element_bytes;
-    row.operations.forward.push_back(forward_product(layer));
-    if (!reads_batch) row.operations.input_gradient.push_back(input_gradient_product(layer));
-    row.operations.weight_gradient.push_back(weight_gradient_product(layer));
-    row.operations.weight_gradient.push_back(bias_gradient_sums(layer, items));
-  };
   // Sums of two tensors [items, columns], in the forward or of gradients.
   const auto sums = [&](int64_t columns, int64_t count) {
     const auto bytes = static_cast<double>(3 * count * items * columns * options.element_bytes);
     return schedule::memory_pass("sum", bytes, count);
   };
-  table.push_back({.name = "features", .batch_tensors = {"features", "owner"}});
-  add("features", "features", features_per_item, config.width);
-  if (config.buffers) table.back().buffers = {{"scale", {features_per_item}}};
+  UnitTrace features(options, {.name = "features"});
+  features.row().batch_tensors = {"features", "owner"};
+  features.output(
+      features.linear("features", features.data(items, features_per_item), config.width, {.operation = "features"}));
+  if (config.buffers) features.row().buffers = {{"scale", {features_per_item}}};
+  features.set_temporary(0);
+  table.push_back(features.finished());
   for (int64_t layer = 0; layer < config.layers; ++layer) {
-    table.push_back({.name = fmt::format("layers.{}", layer), .layer = layer, .batch_tensors = {"owner"}});
-    add(fmt::format("layers.{}.wide", layer), "wide", config.width, config.width);
-    add(fmt::format("layers.{}.narrow", layer), "narrow", narrow_inputs(config, layer), narrow_width,
-        config.fp32_narrow);
-    if (config.buffers) table.back().buffers = {{fmt::format("layers.{}.passes", layer), {config.width}}};
-    schedule::Operations& operations = table.back().operations;
+    UnitTrace unit(options, {.name = fmt::format("layers.{}", layer), .layer = layer});
+    unit.row().batch_tensors = {"owner"};
+    // The first narrow branch reads a copy of the wide one in its own type.
+    const Value wide = unit.given(items, config.width), narrow = unit.given(items, narrow_inputs(config, layer));
+    const std::string name = fmt::format("layers.{}.", layer);
+    unit.output(unit.linear(name + "wide", wide, config.width, {.operation = "wide"}));
+    unit.output(
+        unit.linear(name + "narrow", narrow, narrow_width, {.operation = "narrow", .always_fp32 = config.fp32_narrow}));
+    if (config.buffers) unit.row().buffers = {{name + "passes", {config.width}}};
+    unit.set_temporary(0);
+    schedule::Operations& operations = unit.operations();
     operations.forward.push_back(sums(config.width, 1));
     operations.input_gradient.push_back(sums(config.width, layer == 0 ? 2 : 1));
-    if (layer == 0) continue;
-    operations.forward.push_back(sums(narrow_width, 1));
-    operations.input_gradient.push_back(sums(narrow_width, 1));
+    if (layer > 0) {
+      operations.forward.push_back(sums(narrow_width, 1));
+      operations.input_gradient.push_back(sums(narrow_width, 1));
+    }
+    table.push_back(unit.finished());
   }
-  table.push_back({.name = "output", .batch_tensors = {"targets", "owner"}});
-  add("output", "output", config.width, 1);
+  UnitTrace output(options, {.name = "output"});
+  output.row().batch_tensors = {"targets", "owner"};
+  output.linear("output", output.given(items, config.width), 1, {.operation = "output"});
   // About three passes over the errors and over the narrow branch for each of the losses, and as many in backward.
   const auto loss_bytes = static_cast<double>(9 * items * (1 + narrow_width) * options.element_bytes);
-  table.back().operations.forward.push_back(schedule::memory_pass("loss", loss_bytes, 9));
-  table.back().operations.input_gradient.push_back(schedule::memory_pass("loss gradient", loss_bytes, 9));
-  table.back().kept_bytes.fill(0);
-  table.back().deferred_bytes = table.back().output_bytes = 0;
+  output.operations().forward.push_back(schedule::memory_pass("loss", loss_bytes, 9));
+  output.operations().input_gradient.push_back(schedule::memory_pass("loss gradient", loss_bytes, 9));
+  output.set_temporary(0);
+  output.is_last();
+  table.push_back(output.finished());
   return table;
 }
 
