@@ -15,9 +15,14 @@ using Meanwhile = TensorCollective::Meanwhile;
 
 Value UnitTrace::linear(const std::string& name, const Value& x, int64_t outputs, const LinearLayout& layout) {
   linear_parameters(name, x, outputs, layout);
+  return product(x, outputs, layout);
+}
+
+Value UnitTrace::product(const Value& x, int64_t outputs, const LinearLayout& layout) {
   const bool by_outputs = layout.cut == Cut::outputs;
   const int64_t own_outputs = by_outputs ? rows_on_rank(outputs, layout.rows, ranks_) : outputs;
-  const Value y = value(x.rows, outputs, own_outputs, !by_outputs);
+  Value y = value(x.rows, outputs, own_outputs, !by_outputs);
+  y.on_differentiated = x.on_differentiated;
   LinearLayer one = layer(layout.operation, layout.cut == Cut::none ? own_rows(x) : x.rows, x.own_columns, own_outputs);
   one.bias = layout.bias;
   switch (layout.cut) {
@@ -34,6 +39,7 @@ Value UnitTrace::linear(const std::string& name, const Value& x, int64_t outputs
   gradients(one, x, y, layout.cut);
   const double flops = 2.0 * static_cast<double>(x.rows) * static_cast<double>(x.columns * outputs);
   add_flops(flops, x.on_parameters ? flops : 0, flops, 3 * flops);
+  if (unit_.differentiates && x.on_differentiated) derivative(one, y, layout.gives_energy, flops);
   save(x);
   touch(x);
   touch(y);
@@ -43,6 +49,16 @@ Value UnitTrace::linear(const std::string& name, const Value& x, int64_t outputs
   // The bias needs the gradient of the rank's own positions besides.
   if (layout.cut == Cut::inputs && cuts_sequence_) defer(bytes(y));
   return y;
+}
+
+// Of y = x W, where the energy depends on x: its derivative multiplies the gradient of y by W in the forward already,
+// and the backward of that product has one for the gradient of that gradient and one for W.
+void UnitTrace::derivative(const LinearLayer& one, const Value& y, bool gives_energy, double flops) {
+  row_.operations.forward.push_back(input_gradient_product(one));
+  weight_gradient(one, 1);
+  if (!gives_energy) row_.operations.input_gradient.push_back(forward_product(one));
+  add_flops(flops, gives_energy ? 0 : flops, flops, 3 * flops);
+  keep(bytes(y));
 }
 
 void UnitTrace::linear_parameters(const std::string& name, const Value& x, int64_t outputs,

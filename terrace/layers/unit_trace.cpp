@@ -1,7 +1,7 @@
 // Collects what follows from a trace, whatever the operations are.
 #include "terrace/layers/unit_trace.h"
 
-#include <algorithm>
+#include "terrace/layers/trace_bytes.h"
 
 namespace terrace::layers {
 
@@ -27,7 +27,7 @@ Value UnitTrace::like(const Value& x) {
 
 Value UnitTrace::given(int64_t rows, int64_t columns) {
   const Value x = value(rows, columns, columns, true);
-  input_bytes_ += bytes(x);
+  input_bytes_ += passed_bytes(x);
   return x;
 }
 
@@ -49,11 +49,17 @@ Value UnitTrace::made(int64_t rows, int64_t columns, int64_t own_columns) {
   return value(rows, columns, own_columns, false);
 }
 
+Value depending_on(Value x, const Value& other) {
+  x.on_parameters |= other.on_parameters;
+  x.on_differentiated |= other.on_differentiated;
+  return x;
+}
+
 void UnitTrace::parameter(const std::string& name, ParamMark mark, bool always_fp32) {
   row_.parameters.push_back({unit_.prefix + name, std::move(mark), always_fp32});
 }
 
-void UnitTrace::output(const Value& value) { row_.output_bytes += bytes(value); }
+void UnitTrace::output(const Value& value) { row_.output_bytes += passed_bytes(value); }
 
 void UnitTrace::add_later(const Value& x, const Value& branch) {
   read_by_sum(x);
@@ -72,6 +78,11 @@ void UnitTrace::add_flops(double forward, double input_gradient, double weight_g
 UnitRow UnitTrace::finished() {
   row_.parameters.insert(row_.parameters.end(), last_parameters_.begin(), last_parameters_.end());
   row_.temporary_bytes = set_temporary_ >= 0 ? set_temporary_ : row_.temporary_bytes + touched_bytes_;
+  if (!unit_.counts_temporary) row_.temporary_bytes = 0;
+  if (!unit_.defers) row_.deferred_bytes = 0;
+  if (unit_.counts_executed) {
+    row_.counted_flops = row_.forward_flops + row_.input_gradient_flops + row_.weight_gradient_flops;
+  }
   const int64_t with_full = unit_.layer < 0 ? saved_bytes_ : input_bytes_;
   row_.kept_bytes = {saved_bytes_ + not_with_selective_, saved_bytes_, with_full};
   if (is_last_) {
@@ -87,6 +98,10 @@ int64_t UnitTrace::own_rows(const Value& x) const {
 
 int64_t UnitTrace::bytes(const Value& value) const {
   return own_rows(value) * value.own_columns * options_.element_bytes;
+}
+
+int64_t UnitTrace::passed_bytes(const Value& x) const {
+  return unit_.passes_fp32 ? own_rows(x) * x.own_columns * wide_bytes : bytes(x);
 }
 
 double UnitTrace::bytes_of(int64_t rows, int64_t columns) const {

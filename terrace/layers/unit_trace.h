@@ -34,7 +34,12 @@ struct Value {
   // Whether a rank has a part of the rows where tensor ranks cut the sequence, as of hidden states between cut layers.
   bool cuts_rows = false;
   bool on_parameters = true;  // whether it depends on parameters, so that it has a gradient
+  // Whether it depends on what an energy is differentiated by, as on positions of atoms.
+  bool on_differentiated = false;
 };
+
+// x, which depends on what `other` depends on as well.
+Value depending_on(Value x, const Value& other);
 
 // How a linear layer is cut over tensor ranks (Megatron-LM, arXiv 1909.08053, section 3).
 enum class Cut {
@@ -53,7 +58,13 @@ struct LinearLayout {
   bool bias = true;
   bool always_fp32 = false;  // UnitParameter::always_fp32
   Cut cut = Cut::none;
-  RowGroups rows = {};  // with Cut::outputs
+  RowGroups rows = {};        // with Cut::outputs
+  bool gives_energy = false;  // what it gives is summed to an energy that is differentiated, whose gradient is 1
+};
+
+// Of an operation on each element: how many tensors of the shape of its result it reads, writes and saves.
+struct Touched {
+  int64_t read = 0, written = 0, saved = 0;
 };
 
 struct NormLayout {
@@ -87,8 +98,18 @@ class UnitTrace {
     std::string name, prefix = {};
     int64_t layer = -1;
     int64_t positions = 1;
+    // Whether an energy is differentiated by inputs: what its value depends on is computed with its derivative in
+    // forward, and backward differentiates both.
+    bool differentiates = false;
+    bool defers = true;            // whether weight gradients can be deferred
+    bool counts_executed = false;  // whether figures of utilisation count what is executed, and not three forwards
+    bool counts_temporary = true;
+    bool passes_fp32 = false;  // whether what passes between units is fp32, whatever the type of the model is
   };
   UnitTrace(const schedule::UnitTableOptions& options, Unit unit);
+
+  // For what comes next (Unit::differentiates).
+  void set_differentiates(bool differentiates) { unit_.differentiates = differentiates; }
 
   // What the unit is given by the one before: [rows, columns], or the hidden states of all positions.
   Value given(int64_t rows, int64_t columns);
@@ -103,6 +124,8 @@ class UnitTrace {
   void parameter(const std::string& name, ParamMark mark, bool always_fp32 = false);
   Value norm(const std::string& name, const Value& x, const NormLayout& layout);
   Value linear(const std::string& name, const Value& x, int64_t outputs, const LinearLayout& layout);
+  // A linear layer without its parameters, which a family adds.
+  Value product(const Value& x, int64_t outputs, const LinearLayout& layout);
   // Of the joint projection of queries, keys and values.
   Value head_norms(const std::string& name, const Value& joint, const HeadNormLayout& layout);
   Value attention(const Value& joint, const AttentionLayout& layout);
@@ -120,6 +143,16 @@ class UnitTrace {
   // All columns and all rows of x, whose parts ranks have computed.
   void gather_rows(const Value& x, int64_t element_bytes);
 
+  // So many columns of x.
+  Value part(const Value& x, int64_t columns);
+  // An operation on each element of [rows of x, columns], whose backward reads what it saves.
+  Value elements(std::string_view name, const Value& x, int64_t columns, const Touched& touched);
+  // Rows of x for each of so many rows, as of atoms for edges; and sums of these.
+  Value gathered(const Value& x, int64_t rows);
+  Value segment_sum(const Value& x, int64_t rows);
+  // Sums over the edges of each row of x of its products with what edges have (ops/messages.h): the factors.
+  Value message_sum(const Value& x, const Value& factors, int64_t edges);
+
   // What the unit hands to the next one: values, or the hidden states x and a branch that the next norm adds to them.
   void output(const Value& value);
   void add_later(const Value& x, const Value& branch);
@@ -133,6 +166,8 @@ class UnitTrace {
   schedule::Operations& operations() { return row_.operations; }
   void add_flops(double forward, double input_gradient, double weight_gradient, double counted);
   void keep(int64_t bytes) { saved_bytes_ += bytes; }
+  // With a derivative there is as much for it: gradients of what was given.
+  void keep_with_derivative(int64_t bytes) { keep((unit_.differentiates ? 2 : 1) * bytes); }
   void defer(int64_t bytes) { row_.deferred_bytes += bytes; }
   void set_temporary(int64_t bytes) { set_temporary_ = bytes; }
   schedule::UnitRow& row() { return row_; }
@@ -148,10 +183,13 @@ class UnitTrace {
   void save(const Value& x);
   void touch(const Value& x);  // by a linear layer
   int64_t own_rows(const Value& x) const;
+  int64_t passed_bytes(const Value& x) const;
   double bytes_of(int64_t rows, int64_t columns) const;
   // A sum reads x too, whose gradient the backward of a norm of x then adds.
   void read_by_sum(const Value& x);
 
+  void pass(std::string_view name, double bytes);
+  void derivative(const schedule::LinearLayer& layer, const Value& y, bool gives_energy, double flops);
   void linear_parameters(const std::string& name, const Value& x, int64_t outputs, const LinearLayout& layout);
   void forward_by_outputs(const schedule::LinearLayer& layer);
   void forward_by_inputs(const schedule::LinearLayer& layer, const Value& y);

@@ -141,6 +141,26 @@ TEST(UnitTraces, TheLastUnitKeepsNothing) {
   EXPECT_EQ(row.parameters.back().name, "head.output.weight");
 }
 
+// y = x W of positions has its derivative in forward, and backward differentiates both; the gradient of an energy is 1.
+TEST(UnitTraces, WhatAnEnergyIsDifferentiatedByCountsTwice) {
+  const UnitTableOptions options{.samples = 3};
+  UnitTrace unit(options, {.name = "head", .differentiates = true, .defers = false, .counts_executed = true});
+  Value positions = unit.data(3, 4);
+  positions.on_differentiated = true;
+  const Value hidden = unit.linear("hidden", positions, 5, {.bias = false});
+  EXPECT_TRUE(hidden.on_differentiated);
+  unit.linear("energy", hidden, 1, {.bias = false, .gives_energy = true});
+  const UnitRow row = unit.finished();
+  constexpr double first = 2 * 3 * 4 * 5, second = 2 * 3 * 5;
+  EXPECT_EQ(row.forward_flops, 2 * (first + second));
+  EXPECT_EQ(row.input_gradient_flops, first + second);  // of the derivative of the first, and of what the second reads
+  EXPECT_EQ(row.weight_gradient_flops, 2 * (first + second));
+  EXPECT_EQ(row.counted_flops, 5 * (first + second));
+  // Inputs, and the gradients of outputs.
+  EXPECT_EQ(row.kept_bytes[0], 3 * (4 + 5 + 5 + 1) * 4);
+  EXPECT_EQ(row.deferred_bytes, 0);
+}
+
 // Groups of queries with a key and a value, as many as ranks and fewer.
 TEST(UnitTraces, RanksOfOneGroupShareItsLastRows) {
   const RowGroups groups{.groups = 2, .shared = 4};

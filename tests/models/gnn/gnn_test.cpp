@@ -11,8 +11,8 @@
 #include <cmath>
 #include <set>
 
-#include "terrace/models/gnn/cost/cost.h"
 #include "tests/models/gnn/small_graphs.h"
+#include "tests/models/gnn_formulas.h"
 
 namespace terrace::models::gnn {
 namespace {

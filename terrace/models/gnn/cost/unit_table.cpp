@@ -1,4 +1,4 @@
-// Makes the unit table of a graph network.
+// Traces the units of a graph network.
 #include "terrace/models/gnn/cost/unit_table.h"
 
 #include <fmt/format.h>
@@ -9,13 +9,16 @@
 
 #include "terrace/data/graphs/graphs_request.h"
 #include "terrace/data/graphs/graphs_source.h"
+#include "terrace/layers/unit_trace.h"
+#include "terrace/models/gnn/cost/graph_rows.h"
 #include "terrace/models/gnn/cost/layers.h"
 #include "terrace/models/gnn/cost/request.h"
-#include "terrace/models/gnn/cost/unit_counter.h"
 
 namespace terrace::models::gnn {
 namespace {
 
+using layers::UnitTrace;
+using layers::Value;
 using schedule::UnitRow;
 
 const std::vector<std::string> graph_tensors = {"receivers",  "senders",    "first_edge", "sender_order",
@@ -58,99 +61,138 @@ std::vector<std::string> tensors_of_head(const ModelConfig& config) {
   return names;
 }
 
-UnitRow embedding_row(const ModelConfig& config, const schedule::UnitTableOptions& options) {
-  UnitRow row{.name = "embedding", .batch_tensors = topology_of(config)};
-  row.batch_tensors.emplace_back("species");
-  UnitCounter unit(row, options, config, true);
-  unit.parameter("embedding.elements.weight", {element_rows, config.width});
-  unit.gather(Rows::atoms, config.width);
+UnitTrace trace_of(const ModelConfig& config, const schedule::UnitTableOptions& options, const std::string& name,
+                   int64_t layer) {
+  UnitTrace unit(options, {.name = name,
+                           .layer = layer,
+                           .differentiates = config.has_derivatives(),
+                           .defers = false,
+                           .counts_executed = true,
+                           .counts_temporary = false,
+                           .passes_fp32 = true});
+  unit.row().shares_graph = config.has_derivatives();
+  return unit;
+}
+
+UnitRow embedding(const ModelConfig& config, const schedule::UnitTableOptions& options) {
+  UnitTrace unit = trace_of(config, options, "embedding", -1);
+  const GraphRows rows = graph_rows(config, options, 0);
+  const int64_t width = config.width;
+  std::vector<std::string>& tensors = unit.row().batch_tensors;
+  tensors = topology_of(config);
+  tensors.emplace_back("species");
+  unit.parameter("embedding.elements.weight", ParamMark::replicated({element_rows, width}));
+  const Value x = unit.gathered(unit.made(element_rows, width, width), rows.atoms);
   if (!config.atom_features.empty()) {
-    row.batch_tensors.emplace_back("atom_features");
-    unit.linear("embedding.atom_features", Rows::atoms, config.num_atom_features(), config.width, false, Input::data);
+    tensors.emplace_back("atom_features");
+    unit.linear("embedding.atom_features", unit.data(rows.atoms, config.num_atom_features()), width, {.bias = false});
   }
   if (!config.charge.empty()) {
-    row.batch_tensors.emplace_back("charges");
-    unit.linear("embedding.charge", Rows::atoms, 1, config.width, false, Input::data);
+    tensors.emplace_back("charges");
+    unit.linear("embedding.charge", unit.data(rows.atoms, 1), width, {.bias = false});
   }
-  unit.output(Rows::atoms, config.width);
-  return row;
+  unit.output(x);
+  return unit.finished();
 }
 
-// The means of the states of each cluster.
-void count_pool(UnitCounter& unit, const ModelConfig& config, int64_t level) {
-  unit.set_level(level - 1);
-  unit.segment_sum(Rows::atoms, config.width);
-  if (!config.keeps_finer_states()) unit.keep(Rows::atoms, config.width);  // the unit's input
-  unit.set_level(level);
-  unit.elements("mean", Rows::atoms, config.width, 1, 1, 0);
-}
+// What passes from layer to layer behind `layer` (-1: behind the embedding): the states, beside them vectors, moved
+// vectors, and states of finer levels. Those are counted by each unit that passes them on, although the units of one
+// stage share them, since the first unit of a stage that receives them may be any.
+struct Passed {
+  GraphRows rows;
+  std::vector<int64_t> finer = {};  // rows of the states of finer levels
+  bool vectors = false, moved = false;
+};
 
-// States of the last level, brought back to the atoms.
-void count_unpools(UnitCounter& unit, const ModelConfig& config) {
-  for (int64_t level = 0; level < config.coarse_levels(); ++level) {
-    unit.set_level(level + 1);
-    unit.linear(fmt::format("unpool.{}", level), Rows::atoms, config.width, config.width);
-    unit.set_level(level);
-    unit.gather(Rows::atoms, config.width);
-    unit.elements("sum", Rows::atoms, config.width, 2, 1, 0);
-  }
-}
-
-// What passes to the next layer: the states, beside them vectors, moved vectors, and states of finer levels. Those are
-// counted as kept by each unit that passes them on, although the units of one stage share them, since the first unit of
-// a stage that receives them may be any.
-void count_outputs(UnitCounter& unit, const ModelConfig& config, int64_t level, bool last) {
+Passed passed_behind(const ModelConfig& config, const schedule::UnitTableOptions& options, int64_t layer) {
+  const int64_t level = config.level_of(std::max<int64_t>(layer, 0));
+  Passed passed{.rows = graph_rows(config, options, level)};
   for (int64_t finer = 0; config.keeps_finer_states() && finer < level; ++finer) {
-    unit.set_level(finer);
-    unit.output(Rows::atoms, config.width);
-    unit.keep(Rows::atoms, config.width);
+    passed.finer.push_back(graph_rows(config, options, finer).atoms);
   }
-  unit.set_level(level);
-  unit.output(Rows::atoms, config.width);
-  if (config.conv == Conv::painn && !last) unit.output(Rows::components, config.width);
-  if (config.conv == Conv::egnn && config.equivariance && !last) unit.output(Rows::edges, 3);
+  if (layer < 0 || config.is_last(layer)) return passed;
+  passed.vectors = config.conv == Conv::painn;
+  passed.moved = config.conv == Conv::egnn && config.equivariance;
+  return passed;
 }
 
-// With recompute a segment keeps the input of its first unit.
-void keep_input(UnitRow& row, const UnitRow& before) {
-  row.kept_bytes[static_cast<size_t>(config::Recompute::full)] = before.output_bytes;
+// The states that a unit is given behind `layer`.
+Value given_states(UnitTrace& unit, const ModelConfig& config, int64_t layer) {
+  const Passed passed = passed_behind(config, unit.options(), layer);
+  for (const int64_t atoms : passed.finer) unit.given(atoms, config.width);
+  if (passed.vectors) unit.given(passed.rows.components(), config.width);
+  if (passed.moved) unit.given(passed.rows.edges, 3);
+  Value x = unit.given(passed.rows.atoms, config.width);
+  x.on_differentiated = layer >= 0;
+  return x;
+}
+
+void hand_on(UnitTrace& unit, const ModelConfig& config, int64_t layer) {
+  const Passed passed = passed_behind(config, unit.options(), layer);
+  const auto output = [&](int64_t rows, int64_t columns) {
+    const Value value = unit.made(rows, columns, columns);
+    unit.output(value);
+    return unit.bytes(value);
+  };
+  for (const int64_t atoms : passed.finer) unit.keep_with_derivative(output(atoms, config.width));
+  output(passed.rows.atoms, config.width);
+  if (passed.vectors) output(passed.rows.components(), config.width);
+  if (passed.moved) output(passed.rows.edges, 3);
+}
+
+UnitRow layer_row(const ModelConfig& config, const schedule::UnitTableOptions& options, int64_t layer) {
+  const int64_t level = config.level_of(layer);
+  const std::string name = fmt::format("layers.{}", layer);
+  UnitTrace unit = trace_of(config, options, name, layer);
+  unit.row().batch_tensors = tensors_of_layers(config, level);
+  const GraphRows rows = graph_rows(config, options, level);
+  Value x = given_states(unit, config, layer - 1);
+  if (layer > 0 && level > config.level_of(layer - 1)) {
+    // The means of the states of each cluster.
+    add_members(level, unit.row().batch_tensors);
+    if (!config.keeps_finer_states()) unit.keep_with_derivative(unit.bytes(x));
+    x = unit.segment_sum(x, rows.atoms);
+    x = unit.elements("mean", x, config.width, {1, 1, 0});
+  }
+  const Value radial = radial_values(unit, rows, config);
+  trace_layer(unit, rows, config,
+              {.name = name, .norm = config.norm, .first = layer == 0, .last = config.is_last(layer)}, x, radial);
+  hand_on(unit, config, layer);
+  return unit.finished();
+}
+
+UnitRow head(const ModelConfig& config, const schedule::UnitTableOptions& options) {
+  UnitTrace unit = trace_of(config, options, "head", -1);
+  unit.row().batch_tensors = tensors_of_head(config);
+  const GraphRows rows = graph_rows(config, options, 0);
+  const int64_t levels = config.coarse_levels(), width = config.width;
+  Value x = given_states(unit, config, config.layers - 1), graphs = x;
+  Value radial;
+  if (config.has_conv_heads()) radial = radial_values(unit, rows, config);
+  if (config.has_pooled_heads()) graphs = unit.segment_sum(x, rows.graphs);
+  // States of the last level, brought back to the atoms.
+  for (int64_t level = 0; config.keeps_finer_states() && level < levels; ++level) {
+    Value coarse = x;
+    coarse.rows = graph_rows(config, options, level + 1).atoms;
+    const Value finer = unit.gathered(unit.linear(fmt::format("unpool.{}", level), coarse, width, {}),
+                                      graph_rows(config, options, level).atoms);
+    unit.elements("sum", finer, width, {2, 1, 0});
+  }
+  x.rows = rows.atoms;
+  graphs.rows = rows.graphs;
+  for (int64_t branch = 0; branch < config.head_copies(); ++branch) {
+    trace_heads(unit, rows, config, config.branches == 0 ? "head" : fmt::format("head.{}", branch), x, graphs, radial);
+  }
+  unit.is_last();
+  return unit.finished();
 }
 
 }  // namespace
 
 schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTableOptions& options) {
-  schedule::UnitTable table = {embedding_row(config, options)};
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
-    const int64_t level = config.level_of(layer);
-    UnitRow row{
-        .name = fmt::format("layers.{}", layer), .layer = layer, .batch_tensors = tensors_of_layers(config, level)};
-    UnitCounter unit(row, options, config, layer == 0);
-    if (layer > 0 && level > config.level_of(layer - 1)) {
-      add_members(level, row.batch_tensors);
-      count_pool(unit, config, level);
-    }
-    unit.set_level(level);
-    count_geometry(unit, config);
-    count_layer(unit, config, config.norm, row.name, layer == 0, config.is_last(layer));
-    count_outputs(unit, config, level, config.is_last(layer));
-    keep_input(row, table.back());
-    table.push_back(std::move(row));
-  }
-  UnitRow row{.name = "head", .batch_tensors = tensors_of_head(config)};
-  UnitCounter unit(row, options, config, false);
-  if (config.has_conv_heads()) count_geometry(unit, config);
-  if (config.has_pooled_heads()) {
-    unit.set_level(config.coarse_levels());
-    unit.segment_sum(Rows::atoms, config.width);
-  }
-  if (config.keeps_finer_states()) count_unpools(unit, config);
-  unit.set_level(0);
-  for (int64_t branch = 0; branch < config.head_copies(); ++branch) {
-    count_heads(unit, config, config.branches == 0 ? "head" : fmt::format("head.{}", branch));
-  }
-  row.kept_bytes = {};
-  row.output_bytes = 0;
-  table.push_back(std::move(row));
+  schedule::UnitTable table = {embedding(config, options)};
+  for (int64_t layer = 0; layer < config.layers; ++layer) table.push_back(layer_row(config, options, layer));
+  table.push_back(head(config, options));
   return table;
 }
 

@@ -1,13 +1,15 @@
-// Counts parameters by the formulas of the layers.
-#include "terrace/models/gnn/cost/cost.h"
+// The number of parameters of a graph network by the formulas of its layers.
+#pragma once
+
+#include <cstdint>
+
+#include "terrace/models/gnn/settings/config.h"
 
 namespace terrace::models::gnn {
-namespace {
-
-int64_t linear_count(int64_t inputs, int64_t outputs) { return (inputs + 1) * outputs; }
+inline int64_t linear_count(int64_t inputs, int64_t outputs) { return (inputs + 1) * outputs; }
 
 // F is the width, K the columns of an edge's features.
-int64_t conv_count(const ModelConfig& config, bool first, bool last) {
+inline int64_t conv_count(const ModelConfig& config, bool first, bool last) {
   const int64_t F = config.width, K = config.edge_columns(), filters = config.filters;
   const bool is_paper = config.reading == Reading::paper;
   switch (config.conv) {
@@ -36,14 +38,16 @@ int64_t conv_count(const ModelConfig& config, bool first, bool last) {
   return 2 * linear_count(2 * F + K, F);
 }
 
-int64_t norm_count(const ModelConfig& config, NormKind norm) { return norm == NormKind::none ? 0 : 2 * config.width; }
+inline int64_t norm_count(const ModelConfig& config, NormKind norm) {
+  return norm == NormKind::none ? 0 : 2 * config.width;
+}
 
-int64_t dense_count(int64_t inputs, int64_t layers, int64_t width, int64_t outputs) {
+inline int64_t dense_count(int64_t inputs, int64_t layers, int64_t width, int64_t outputs) {
   if (layers == 0) return linear_count(inputs, outputs);
   return linear_count(inputs, width) + (layers - 1) * linear_count(width, width) + linear_count(width, outputs);
 }
 
-int64_t heads_count(const ModelConfig& config) {
+inline int64_t heads_count(const ModelConfig& config) {
   const int64_t shared = config.shared_layers == 0
                              ? 0
                              : linear_count(config.width, config.shared_width) +
@@ -61,9 +65,7 @@ int64_t heads_count(const ModelConfig& config) {
   return count;
 }
 
-}  // namespace
-
-int64_t parameter_count(const ModelConfig& config) {
+inline int64_t parameter_count(const ModelConfig& config) {
   int64_t count = (element_rows + config.num_atom_features() + (config.charge.empty() ? 0 : 1)) * config.width;
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     count += conv_count(config, layer == 0, config.is_last(layer)) + norm_count(config, config.norm);
