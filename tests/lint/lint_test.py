@@ -116,6 +116,8 @@ BROKEN = [
     ("dead-link", "docs/plan.md", "# Plan\n[rules]: ../RULES.md\n", 2),
     ("dead-link", "docs/plan.md", "# Plan\n[out](../../outside.md)\n", 2),
     ("dead-link", "README.md", GOOD["README.md"] + "[p](docs/plans.md#plan)\n", 15),
+    ("dead-link", "README.md", GOOD["README.md"] + "[p](docs/plan.md#plans)\n", 15),
+    ("dead-link", "docs/plan.md", "# Plan\n[a](#plans)\n", 2),
     ("doc-command", "docs/plan.md", "```sh\nterrace plan unheard.toml\n```\n", 2),
     ("doc-command", "tests/house/doc_commands.txt", GOOD["tests/house/doc_commands.txt"] + "run: terrace gone\n", 5),
     ("doc-command", "tests/house/doc_commands.txt", "run: terrace plan tiny.toml --json\nLinear.Absent: terrace doctor\n", 2),

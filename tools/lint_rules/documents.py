@@ -12,7 +12,7 @@ DOCUMENT = re.compile(r"^(README\.md|CONTRIBUTING\.md|docs/[\w/-]+\.md)$")
 
 # [text](target "title"), and [name]: target on a line of its own.
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)|^\s*\[[^\]]+\]:\s+(\S+)")
-SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:|^#")
+SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:")
 
 
 def check(tree):
@@ -96,8 +96,27 @@ def _links(tree, file):
         elif not inside:
             for match in LINK.finditer(re.sub(r"`[^`]*`", "", line)):
                 target = match[1] or match[2]
-                if not SCHEME.match(target) and not _is_in_tree(tree, _target_path(file, target)):
+                if SCHEME.match(target):
+                    continue
+                path, _, anchor = target.partition("#")
+                document = tree.by_path.get(_target_path(file, target)) if path else file
+                if path and not _is_in_tree(tree, _target_path(file, target)):
                     yield Finding(file.path, number, "dead-link", f"'{target}' is not in the tree; write the path relative to this file")
+                elif anchor and document and document.language == "markdown" and anchor not in _anchors(document):
+                    yield Finding(file.path, number, "dead-link", f"'{target}': {document.path} has no heading of this name")
+
+
+def _anchors(file):
+    """The names of a document's headings as GitHub makes them, and those that it gives itself."""
+    anchors, inside = set(re.findall(r'<a name="([^"]+)">', file.text)), False
+    for line in file.lines:
+        heading = re.match(r"#+ (.*)", line)
+        if line.startswith("```"):
+            inside = not inside
+        elif heading and not inside:
+            text = re.sub(r"<[^>]*>", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading[1].strip()))
+            anchors.add(re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-"))
+    return anchors
 
 
 def _target_path(file, target):
