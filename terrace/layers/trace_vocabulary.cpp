@@ -70,7 +70,7 @@ void UnitTrace::vocabulary_loss(const std::string& name, const Value& x, int64_t
   // The logits, and a copy of a piece of them in the order in which the weight gradient's product reads it; the input
   // after its norm, its gradient, and that of the norm's input.
   set_temporary(tokens * (own + std::min(own, product_copied_rows)) * options_.element_bytes + 3 * bytes(x));
-  is_last();
+  set_last();
 }
 
 // `count` chunks of so many tokens, from the product with the output matrix to the gradients.

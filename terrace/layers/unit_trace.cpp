@@ -66,7 +66,7 @@ void UnitTrace::add_later(const Value& x, const Value& branch) {
   output(branch);
 }
 
-void UnitTrace::is_last() { is_last_ = true; }
+void UnitTrace::set_last() { is_last_ = true; }
 
 void UnitTrace::add_flops(double forward, double input_gradient, double weight_gradient, double counted) {
   row_.forward_flops += forward;

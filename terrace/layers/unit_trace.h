@@ -62,7 +62,7 @@ struct LinearLayout {
   bool gives_energy = false;  // what it gives is summed to an energy that is differentiated, whose gradient is 1
 };
 
-// Of an operation on each element: how many tensors of the shape of its result it reads, writes and saves.
+// How many tensors of the shape of its result an operation on each element reads, writes and saves.
 struct Touched {
   int64_t read = 0, written = 0, saved = 0;
 };
@@ -126,10 +126,10 @@ class UnitTrace {
   Value linear(const std::string& name, const Value& x, int64_t outputs, const LinearLayout& layout);
   // A linear layer without its parameters, which a family adds.
   Value product(const Value& x, int64_t outputs, const LinearLayout& layout);
-  // Of the joint projection of queries, keys and values.
+  // The norms of queries and keys within their joint projection with values.
   Value head_norms(const std::string& name, const Value& joint, const HeadNormLayout& layout);
   Value attention(const Value& joint, const AttentionLayout& layout);
-  // Of x, or with SwiGLU of its pairs of columns. `in_product`: our products apply it where they can.
+  // The activation of x, or with SwiGLU of its pairs of columns. `in_product`: our products apply it where they can.
   Value activation(const Value& x, Activation activation, bool in_product);
   Value dropout(const Value& x, double rate);
   // Each sample's branch is dropped as a whole.
@@ -143,7 +143,7 @@ class UnitTrace {
   // All columns and all rows of x, whose parts ranks have computed.
   void gather_rows(const Value& x, int64_t element_bytes);
 
-  // So many columns of x.
+  // Some columns of x, as many as are given.
   Value part(const Value& x, int64_t columns);
   // An operation on each element of [rows of x, columns], whose backward reads what it saves.
   Value elements(std::string_view name, const Value& x, int64_t columns, const Touched& touched);
@@ -156,8 +156,8 @@ class UnitTrace {
   // What the unit hands to the next one: values, or the hidden states x and a branch that the next norm adds to them.
   void output(const Value& value);
   void add_later(const Value& x, const Value& branch);
-  // The unit is the model's last: its backward follows at once, and keeps nothing.
-  void is_last();
+  // Says that the unit is the model's last: its backward follows at once, and keeps nothing.
+  void set_last();
   // The output matrix [vocabulary, width] and the cross-entropy of its logits, for a chunk of tokens at a time. Without
   // a name the matrix is the embedding's.
   void vocabulary_loss(const std::string& name, const Value& x, int64_t vocabulary);

@@ -96,7 +96,7 @@ class GridDescription : public schedule::Description {
     const auto loss_bytes = static_cast<double>(6 * rows * variables * 4);
     output.operations().forward.push_back(schedule::memory_pass("loss", loss_bytes, 6));
     output.operations().input_gradient.push_back(schedule::memory_pass("loss gradient", loss_bytes, 6));
-    output.is_last();
+    output.set_last();
     table.push_back(output.finished());
     return table;
   }

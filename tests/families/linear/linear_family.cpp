@@ -53,7 +53,7 @@ UnitRow outer_row(const std::string& name, int64_t width, const schedule::UnitTa
   if (is_first) {
     unit.set_temporary(0);
   } else {
-    unit.is_last();
+    unit.set_last();
   }
   return unit.finished();
 }

@@ -209,7 +209,7 @@ schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTa
   output.operations().forward.push_back(schedule::memory_pass("loss", loss_bytes, 9));
   output.operations().input_gradient.push_back(schedule::memory_pass("loss gradient", loss_bytes, 9));
   output.set_temporary(0);
-  output.is_last();
+  output.set_last();
   table.push_back(output.finished());
   return table;
 }

@@ -183,7 +183,7 @@ UnitRow head(const ModelConfig& config, const schedule::UnitTableOptions& option
   for (int64_t branch = 0; branch < config.head_copies(); ++branch) {
     trace_heads(unit, rows, config, config.branches == 0 ? "head" : fmt::format("head.{}", branch), x, graphs, radial);
   }
-  unit.is_last();
+  unit.set_last();
   return unit.finished();
 }
 

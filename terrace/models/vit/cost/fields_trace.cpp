@@ -178,7 +178,7 @@ void add_fields_loss(UnitTrace& unit, const ModelConfig& config, const Value& fi
   // the coefficients and the sum with the head's output.
   unit.set_temporary((3 + 2 * config.head_layers) * hidden + elements * (2 * element_bytes + 5 * wide_bytes) +
                      (damps ? 4 * elements * wide_bytes : 0));
-  unit.is_last();
+  unit.set_last();
 }
 
 }  // namespace terrace::models::vit
