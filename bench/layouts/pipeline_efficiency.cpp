@@ -116,7 +116,7 @@ Measured compare(const std::vector<StageStep>& step, const schedule::Pipeline& p
   const schedule::Costs costs{.seconds = [&](int64_t stage, const Instruction& instruction) {
     return seconds.at({stage, instruction.kind, instruction.micro_batch});
   }};
-  const auto times = schedule::simulate_times(lists, schedule::placement(pipeline), costs);
+  const auto times = schedule::simulate_schedule(lists, schedule::placement(pipeline), costs);
   return {.ideal = times.seconds,
           .list = 1e-9 * static_cast<double>(list_end - list_begin),
           .whole = 1e-9 * static_cast<double>(step_end - step_begin)};

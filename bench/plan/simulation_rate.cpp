@@ -123,13 +123,13 @@ void print_1t() {
   constexpr int64_t layers = 2;
   fmt::print("1T: 64 stages of {} layers, 1,336 micro-batches, one core\n", layers);
   print_time("by chunks, making lists included",
-             [&] { kept = simulate_times(PipelineOrder(pipeline), chunk_costs(pipeline, layers)).seconds; });
+             [&] { kept = simulate_pipeline(PipelineOrder(pipeline), chunk_costs(pipeline, layers)).seconds; });
   const PipelineOrder order(pipeline);
-  print_time("by chunks", [&] { kept = simulate_times(order, chunk_costs(pipeline, layers)).seconds; });
+  print_time("by chunks", [&] { kept = simulate_pipeline(order, chunk_costs(pipeline, layers)).seconds; });
   std::vector<StepInstructions> lists;
   print_time("making complete lists of ZeRO-1",
              [&] { lists = step_lists(pipeline, layers, {.optimizer = 6, .ranks = 6}); });
-  print_time("by complete lists", [&] { kept = simulate_times(lists, step_costs()).seconds; });
+  print_time("by complete lists", [&] { kept = simulate_step(lists, step_costs()).seconds; });
 }
 
 void print_175b(double seconds) {
@@ -137,16 +137,16 @@ void print_175b(double seconds) {
   const Pipeline pipeline{PipelineSchedule::one_f_one_b, 16, 64, 1};
   const auto print_by_chunks = [&](std::string_view what, const Pipeline& of, int64_t layers) {
     const PipelineOrder order(of);
-    print_rate(what, seconds, [&] { kept = simulate_times(order, chunk_costs(of, layers)).seconds; });
+    print_rate(what, seconds, [&] { kept = simulate_pipeline(order, chunk_costs(of, layers)).seconds; });
   };
   const auto print_complete = [&](std::string_view what, const terrace::mesh::ShardSizes& sizes) {
-    print_rate(what, seconds, [&] { kept = simulate_times(step_lists(pipeline, 6, sizes), step_costs()).seconds; });
+    print_rate(what, seconds, [&] { kept = simulate_step(step_lists(pipeline, 6, sizes), step_costs()).seconds; });
   };
   print_by_chunks("by chunks", pipeline, 6);
   print_by_chunks("by chunks, 3 chunks a stage", {PipelineSchedule::interleaved, 16, 64, 3}, 2);
   print_by_chunks("by chunks, zb-v", {PipelineSchedule::zb_v, 16, 64, 2}, 3);
   print_rate("by chunks, making lists included", seconds,
-             [&] { kept = simulate_times(PipelineOrder(pipeline), chunk_costs(pipeline, 6)).seconds; });
+             [&] { kept = simulate_pipeline(PipelineOrder(pipeline), chunk_costs(pipeline, 6)).seconds; });
   print_complete("complete lists of ZeRO-1, made too", {.optimizer = 2, .ranks = 2});
   print_complete("complete lists of ZeRO-3, made too", {.weights = 2, .gradients = 2, .optimizer = 2, .ranks = 2});
 }

@@ -19,7 +19,7 @@
 #include "terrace/base/units.h"
 #include "terrace/config/family.h"
 #include "terrace/plan/layout_space.h"
-#include "terrace/plan/step_costs.h"
+#include "terrace/plan/predicted_costs.h"
 #include "terrace/plan/variation.h"
 #include "terrace/schedule/rank_share.h"
 
@@ -64,7 +64,7 @@ class Cache {
 // A stage computes all its micro-batches. Before its first one, a micro-batch passes forward through the virtual stages
 // before the stage's first; after its last, the gradient passes back through them, unless the stage computes deferred
 // weight gradients meanwhile.
-double least_seconds(const PlannedRun& run, const StepCosts& costs) {
+double least_seconds(const PlannedRun& run, const PredictedCosts& costs) {
   const bool defers = run.pipeline.schedule == config::PipelineSchedule::zb_h1 ||
                       run.pipeline.schedule == config::PipelineSchedule::zb_v;
   double most = 0, before = 0;
@@ -133,7 +133,7 @@ class Search {
         one.bytes = std::max(one.bytes, stage_memory(*run, stage, target_.software).total());
       }
       if (one.bytes <= memory)
-        one.least_seconds = least_seconds(*run, StepCosts(*run, target_.machine, target_.software));
+        one.least_seconds = least_seconds(*run, PredictedCosts(*run, target_.machine, target_.software));
       const std::lock_guard lock(mutex_);
       if (one.bytes <= memory) candidates_.push_back(one);
       if (one.bytes < smallest_.bytes || smallest_.bytes == 0) smallest_ = one;

@@ -7,7 +7,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/wire_type.h"
-#include "terrace/plan/step_costs.h"
+#include "terrace/plan/predicted_costs.h"
 #include "terrace/schedule/pipeline.h"
 
 namespace terrace::plan {

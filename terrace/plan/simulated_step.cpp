@@ -13,7 +13,7 @@ SimulatedStep::SimulatedStep(const PlannedRun& planned, const Target& on)
         planned_list(run, pipeline[static_cast<size_t>(stage)], run.pipeline.micro_batches, stage, target.software));
   }
   using Instruction = schedule::StepInstruction;
-  simulation = schedule::simulate_times(
+  simulation = schedule::simulate_step(
       lists, {.seconds = [&](int64_t stage, const Instruction& one) { return costs.seconds(stage, one); },
               .link = [&](int64_t stage, const Instruction& one) { return costs.link(stage, one); },
               .num_links = costs.num_links()});

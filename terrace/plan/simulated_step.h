@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "terrace/plan/planned_run.h"
-#include "terrace/plan/step_costs.h"
+#include "terrace/plan/predicted_costs.h"
 #include "terrace/plan/target.h"
 #include "terrace/schedule/step_times.h"
 
@@ -17,7 +17,7 @@ struct SimulatedStep {
 
   const PlannedRun& run;
   const Target& target;
-  StepCosts costs;
+  PredictedCosts costs;
   std::vector<schedule::StepInstructions> lists;  // by stage
   schedule::StepSimulation simulation;
 };

@@ -63,7 +63,7 @@ class Drawing {
   explicit Drawing(const Pipeline& pipeline)
       : pipeline_(pipeline), lists_(instructions(pipeline)), bounds_(live_bounds(pipeline)) {
     const double unit = 1.0 / static_cast<double>(pipeline.chunks);
-    times_ = simulate_times(lists_, placement(pipeline), balanced({unit, unit, unit}));
+    times_ = simulate_schedule(lists_, placement(pipeline), balanced({unit, unit, unit}));
   }
 
   std::string svg() const {

@@ -54,7 +54,7 @@ struct ChunkCosts {
 // Seconds that a stage idles in a step, by the schedule's formula. The formulas assume that transfers take no time and
 // that there are enough micro-batches: as many as stages; for interleaved a multiple of the stages; for ZB-V at least
 // 2 * stages - 2. The formula of ZB-H1 assumes that weight_gradient exceeds neither forward nor input_gradient, the
-// formula of ZB-V three equal costs. simulate_times() covers all other cases.
+// formula of ZB-V three equal costs. simulate_pipeline() covers all other cases.
 double bubble_seconds(const Pipeline& pipeline, const ChunkCosts& costs);
 // The same as a share of the step.
 double bubble_share(const Pipeline& pipeline, const ChunkCosts& costs);

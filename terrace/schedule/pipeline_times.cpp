@@ -229,7 +229,7 @@ PipelineOrder::PipelineOrder(const Pipeline& pipeline, const std::vector<Instruc
       num_messages(static_cast<int64_t>(schedule::num_messages(placement(pipeline), pipeline.micro_batches))),
       instructions(Ordering(pipeline, lists).run()) {}
 
-PipelineTimes simulate_times(const PipelineOrder& order, const PipelineCosts& costs, bool with_intervals) {
+PipelineTimes simulate_pipeline(const PipelineOrder& order, const PipelineCosts& costs, bool with_intervals) {
   const int64_t stages = order.pipeline.stages, places = stages * order.pipeline.chunks;
   TERRACE_CHECK(std::ssize(costs.chunks) == places, "costs of {} chunks for {}", costs.chunks.size(), places);
   TERRACE_CHECK(costs.finish_seconds.empty() || std::ssize(costs.finish_seconds) == stages,

@@ -1,4 +1,4 @@
-// Computes how long the computations of a step take in a pipeline, one chunk at a time: as simulate_times() of
+// Computes how long the computations of a step take in a pipeline, one chunk at a time: as simulate_step() of
 // step_times.h where no weights are gathered and no gradients reduced between the segments of a chunk and where no two
 // communicators share a link, but many times as fast. A planner compares thousands of layouts with it.
 #pragma once
@@ -83,6 +83,6 @@ struct PipelineTimes {
 };
 
 // Intervals are recorded only if they are asked for.
-PipelineTimes simulate_times(const PipelineOrder& order, const PipelineCosts& costs, bool with_intervals = false);
+PipelineTimes simulate_pipeline(const PipelineOrder& order, const PipelineCosts& costs, bool with_intervals = false);
 
 }  // namespace terrace::schedule

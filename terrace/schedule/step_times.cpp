@@ -341,7 +341,7 @@ double StageTimes::hidden_share() const {
   return moving > 0 ? 1 - exposed / moving : 1.0;
 }
 
-StepSimulation simulate_times(const std::vector<StepInstructions>& lists, const StepCosts& costs) {
+StepSimulation simulate_step(const std::vector<StepInstructions>& lists, const StepCosts& costs) {
   return StepLoop(lists, costs).run();
 }
 

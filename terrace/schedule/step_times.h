@@ -50,6 +50,6 @@ struct StepSimulation {
 
 // All ranks of a stage have the same list and the same times, so one list for each stage is enough. The lists must be
 // those of training_step for one pipeline. The norm is a barrier of all stages.
-StepSimulation simulate_times(const std::vector<StepInstructions>& lists, const StepCosts& costs);
+StepSimulation simulate_step(const std::vector<StepInstructions>& lists, const StepCosts& costs);
 
 }  // namespace terrace::schedule

@@ -136,7 +136,7 @@ double StepTimes::bubble_share() const {
   return seconds > 0 ? 1 - busy_seconds / (seconds * static_cast<double>(intervals.size())) : 0.0;
 }
 
-StepTimes simulate_times(const std::vector<Instructions>& lists, const Placement& placement, const Costs& costs) {
+StepTimes simulate_schedule(const std::vector<Instructions>& lists, const Placement& placement, const Costs& costs) {
   return EventLoop(lists, placement, costs).run();
 }
 

@@ -33,6 +33,6 @@ struct StepTimes {
 
 // Each instruction of a stage starts as soon as possible: a computation waits for the tensor that it takes, the
 // optimizer step waits for all stages (the barrier that clipping needs). The lists must be valid.
-StepTimes simulate_times(const std::vector<Instructions>& lists, const Placement& placement, const Costs& costs);
+StepTimes simulate_schedule(const std::vector<Instructions>& lists, const Placement& placement, const Costs& costs);
 
 }  // namespace terrace::schedule

@@ -39,7 +39,7 @@ TEST(PipelineTimes, TwoStagesMatchHandCalculation) {
   const StageChunkCosts chunk{
       .forward = 2, .input_gradient = 3, .weight_gradient = 1, .send_activation = 0.5, .send_gradient = 0.5};
   const auto lists = instructions(pipeline);
-  const PipelineTimes times = simulate_times(PipelineOrder(pipeline), {.chunks = {chunk, chunk}}, true);
+  const PipelineTimes times = simulate_pipeline(PipelineOrder(pipeline), {.chunks = {chunk, chunk}}, true);
   EXPECT_EQ(times.seconds, 19);
   for (const size_t stage : {0, 1}) {
     EXPECT_EQ(times.stages[stage].busy_seconds, 12);
@@ -58,8 +58,8 @@ TEST(PipelineTimes, TwoStagesMatchHandCalculation) {
 TEST(PipelineTimes, SendsThatOccupyTheStageMatchHandCalculation) {
   const StageChunkCosts chunk{
       .forward = 2, .input_gradient = 3, .weight_gradient = 1, .send_activation = 0.5, .send_gradient = 0.5};
-  const PipelineTimes times = simulate_times(PipelineOrder({PipelineSchedule::one_f_one_b, 2, 2, 1}),
-                                             {.chunks = {chunk, chunk}, .sends_occupy_stage = true});
+  const PipelineTimes times = simulate_pipeline(PipelineOrder({PipelineSchedule::one_f_one_b, 2, 2, 1}),
+                                                {.chunks = {chunk, chunk}, .sends_occupy_stage = true});
   EXPECT_EQ(times.seconds, 19.5);
   EXPECT_EQ(times.stages[0].sends_seconds, 1);
   EXPECT_EQ(times.stages[1].sends_seconds, 1);
@@ -73,7 +73,7 @@ TEST(PipelineTimes, WaitForWeightsAndReductions) {
   chunk.weights = {.first_seconds = 2, .last_seconds = 6, .last_forward_seconds = 1};
   chunk.reductions = {.first_seconds = 2, .all_seconds = 9, .last_seconds = 3};
   const PipelineOrder order({PipelineSchedule::gpipe, 1, 2, 1});
-  const PipelineTimes times = simulate_times(order, {.chunks = {chunk}, .finish_seconds = {0.5}});
+  const PipelineTimes times = simulate_pipeline(order, {.chunks = {chunk}, .finish_seconds = {0.5}});
   // F0 2-7, F1 until 10, B0 until 16, B1 until 22; reductions 18-27; then the sums of tied parameters.
   EXPECT_EQ(times.seconds, 27.5);
   EXPECT_EQ(times.stages[0].busy_seconds, 18.5);
@@ -83,7 +83,7 @@ TEST(PipelineTimes, WaitForWeightsAndReductions) {
   // If each segment waits for the reduction before the last, B1 takes until 24 and the last reduction as long as
   // before.
   chunk.reductions.wait_seconds = 2;
-  const PipelineTimes waiting = simulate_times(order, {.chunks = {chunk}, .finish_seconds = {0.5}});
+  const PipelineTimes waiting = simulate_pipeline(order, {.chunks = {chunk}, .finish_seconds = {0.5}});
   EXPECT_EQ(waiting.seconds, 27.5);
   EXPECT_EQ(waiting.stages[0].reductions_seconds, 5);
 }
@@ -266,9 +266,9 @@ void expect_times_of_lists(const Case& of) {
   SCOPED_TRACE(text(of.pipeline) + (of.has_loss ? ", loss" : "") + (of.moves ? ", movements" : ""));
   const Model model = model_of(of);
   const std::vector<StepInstructions> lists = step_lists(of, model);
-  const StepSimulation expected = simulate_times(lists, step_costs(of));
+  const StepSimulation expected = simulate_step(lists, step_costs(of));
   const PipelineOrder order(of.pipeline, model.lists);
-  const PipelineTimes found = simulate_times(order, pipeline_costs(of, model), true);
+  const PipelineTimes found = simulate_pipeline(order, pipeline_costs(of, model), true);
   for (size_t stage = 0; stage < lists.size(); ++stage) {
     const auto norm = std::ranges::find(lists[stage], StepKind::norm, &StepInstruction::kind) - lists[stage].begin();
     ASSERT_EQ(found.seconds, expected.stages[stage].intervals[static_cast<size_t>(norm)].start);
@@ -308,7 +308,7 @@ TEST(PipelineTimes, OneStageTakesTheSumOfItsComputations) {
   for (const Pipeline& pipeline : all_pipelines(1, 5)) {
     const StageChunkCosts chunk{.forward = 3, .input_gradient = 2, .weight_gradient = 1};
     const std::vector<StageChunkCosts> chunks(static_cast<size_t>(pipeline.chunks), chunk);
-    const PipelineTimes times = simulate_times(PipelineOrder(pipeline), {.chunks = chunks});
+    const PipelineTimes times = simulate_pipeline(PipelineOrder(pipeline), {.chunks = chunks});
     EXPECT_EQ(times.seconds, static_cast<double>(6 * pipeline.chunks * pipeline.micro_batches));
     EXPECT_EQ(times.stages[0].idle_seconds, 0);
   }

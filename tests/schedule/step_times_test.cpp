@@ -66,7 +66,7 @@ TimeInterval interval_of(const StepSimulation& simulation, const StepInstruction
 //   compute                 F0 2-3      (wait) L1 4-7              B0 7-9           (waits until 11)
 TEST(StepTimes, TwoSegmentsMatchHandCalculation) {
   const StepInstructions list = zero3_step(2, 1);
-  const StepSimulation simulation = simulate_times({list}, costs(2));
+  const StepSimulation simulation = simulate_step({list}, costs(2));
   EXPECT_EQ(interval_of(simulation, list, "F0 segment 0"), (TimeInterval{2, 3}));
   EXPECT_EQ(interval_of(simulation, list, "L0 segment 1"), (TimeInterval{4, 7}));
   EXPECT_EQ(interval_of(simulation, list, "B0 segment 0"), (TimeInterval{7, 9}));
@@ -89,7 +89,7 @@ TEST(StepTimes, CodingOccupiesTheStageAtTheEndOfAMovement) {
     return one.kind == StepKind::end_movement ? 1.0 : plain(stage, one);
   };
   const StepInstructions list = zero3_step(2, 1);
-  const StepSimulation simulation = simulate_times({list}, coding);
+  const StepSimulation simulation = simulate_step({list}, coding);
   EXPECT_EQ(interval_of(simulation, list, "F0 segment 0"), (TimeInterval{3, 4}));
   EXPECT_EQ(interval_of(simulation, list, "L0 segment 1"), (TimeInterval{5, 8}));
   EXPECT_EQ(interval_of(simulation, list, "B0 segment 0"), (TimeInterval{9, 11}));
@@ -105,7 +105,7 @@ TEST(StepTimes, MovementsOnDifferentLinksOverlap) {
   two.link = [](int64_t, const StepInstruction& one) {
     return one.movement == Movement::reduce ? int64_t{1} : int64_t{0};
   };
-  const StepSimulation simulation = simulate_times({zero3_step(4, 1)}, two);
+  const StepSimulation simulation = simulate_step({zero3_step(4, 1)}, two);
   // The first gather 2, three forwards of 1 and waits of 1, the loss 3, backwards of 2, the last reduction 2.
   EXPECT_EQ(simulation.seconds, 2 + 6 + 3 + 6 + 2);
   EXPECT_EQ(simulation.stages[0].exposed_seconds[0], 2 + 3);
@@ -118,13 +118,13 @@ TEST(StepTimes, ShortMovementsAreHiddenButTheFirstAndTheLast) {
   for (const int64_t segments : {2, 3, 9}) {
     const auto n = static_cast<double>(segments);
     for (const double movement : {0.25, 0.5}) {
-      const StepSimulation simulation = simulate_times({zero3_step(segments, 1)}, costs(movement));
+      const StepSimulation simulation = simulate_step({zero3_step(segments, 1)}, costs(movement));
       EXPECT_DOUBLE_EQ(simulation.seconds, movement + (n - 1) + 3 + 2 * (n - 1) + movement)
           << segments << " " << movement;
     }
     // Without prefetch, each of the n uses in forward waits for its gather, each of the n - 1 uses in backward for
     // twice as long, since a reduction shares the link with the gather, and the end of the step for the last reduction.
-    const StepSimulation late = simulate_times({zero3_step(segments, 0)}, costs(0.5));
+    const StepSimulation late = simulate_step({zero3_step(segments, 0)}, costs(0.5));
     EXPECT_DOUBLE_EQ(late.stages[0].exposed_seconds[0], 0.5 * n + (0.5 + 0.5) * (n - 1) + 0.5) << segments;
   }
 }
@@ -168,7 +168,7 @@ std::vector<StepInstructions> pipeline_lists(const Pipeline& pipeline, const Mov
 TEST(StepTimes, SendsShareTheLinkWithReductions) {
   const auto lists =
       pipeline_lists({PipelineSchedule::one_f_one_b, 3, 1, 1}, {.after_last = {Movement::reduce_replicas}});
-  const StepSimulation simulation = simulate_times(lists, costs_of_pipeline());
+  const StepSimulation simulation = simulate_step(lists, costs_of_pipeline());
   const auto interval = [&](size_t stage, StepKind kind) {
     const auto found = std::ranges::find(lists[stage], kind, &StepInstruction::kind);
     return simulation.stages[stage].intervals.at(static_cast<size_t>(found - lists[stage].begin()));
@@ -200,7 +200,7 @@ TEST(StepTimes, AllWaitsAreTheBubbleIfNoLinkIsShared) {
   two.link = [](int64_t, const StepInstruction& one) { return is_send(one.kind) ? int64_t{1} : int64_t{0}; };
   const auto lists =
       pipeline_lists({PipelineSchedule::one_f_one_b, 3, 1, 1}, {.after_last = {Movement::reduce_replicas}});
-  const StepSimulation simulation = simulate_times(lists, two);
+  const StepSimulation simulation = simulate_step(lists, two);
   EXPECT_EQ(simulation.seconds, 17);
   for (const StageTimes& stage : simulation.stages) {
     EXPECT_EQ(stage.stage_seconds, 10);
@@ -237,8 +237,8 @@ TEST(StepTimes, PipelinesTakeTheTimesOfTheirChunks) {
                                        },
                                    .link = [](int64_t, const StepInstruction&) { return int64_t{0}; }};
         const StepTimes expected =
-            simulate_times(instructions(pipeline), placement(pipeline), balanced({2, 2, 2}, 0.5));
-        const StepSimulation found = simulate_times(lists, step_costs);
+            simulate_schedule(instructions(pipeline), placement(pipeline), balanced({2, 2, 2}, 0.5));
+        const StepSimulation found = simulate_step(lists, step_costs);
         EXPECT_DOUBLE_EQ(found.seconds, expected.seconds) << stages << " stages, " << micro_batches << " micro-batches";
         double busy = 0;
         for (const StageTimes& stage : found.stages) busy += stage.busy_seconds;

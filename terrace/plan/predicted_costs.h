@@ -24,9 +24,9 @@ schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::I
 // Whether the instruction is a transfer, which takes time on a link and not on the device.
 bool is_transfer(schedule::StepInstruction::Kind kind);
 
-class StepCosts {
+class PredictedCosts {
  public:
-  StepCosts(const PlannedRun& run, const machine::Machine& machine, const machine::Software& software);
+  PredictedCosts(const PlannedRun& run, const machine::Machine& machine, const machine::Software& software);
 
   double seconds(int64_t stage, const schedule::StepInstruction& instruction) const;
   // Of a send, also where it holds up the stage.

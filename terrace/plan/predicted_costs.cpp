@@ -1,5 +1,5 @@
 // Looks the times of instructions up in tables, which are computed once for each segment, movement and neighbour.
-#include "terrace/plan/step_costs.h"
+#include "terrace/plan/predicted_costs.h"
 
 #include <algorithm>
 #include <map>
@@ -84,7 +84,8 @@ schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::I
   return planned;
 }
 
-StepCosts::StepCosts(const PlannedRun& run, const machine::Machine& machine, const machine::Software& software)
+PredictedCosts::PredictedCosts(const PlannedRun& run, const machine::Machine& machine,
+                               const machine::Software& software)
     : run_(run),
       machine_(machine::for_job(machine, run.mesh.size())),
       software_(software),
@@ -96,7 +97,7 @@ StepCosts::StepCosts(const PlannedRun& run, const machine::Machine& machine, con
   time_stages();
 }
 
-void StepCosts::time_segments() {
+void PredictedCosts::time_segments() {
   ComputingRank rank{.machine = machine_, .software = software_, .precision = run_.config.train.precision};
   if (tensor_.ranks > 1) {
     rank.tensor_collective = [this](schedule::TensorCollective::Kind kind, double bytes) {
@@ -139,7 +140,7 @@ void StepCosts::time_segments() {
 }
 
 // Each forward and backward of a chunk begins with the program's pause.
-void StepCosts::add_pauses() {
+void PredictedCosts::add_pauses() {
   for (const schedule::StageSegments& stage : run_.stages) {
     for (const std::vector<int64_t>& chunk : stage.chunks) {
       UnitTime &first = segments_[static_cast<size_t>(chunk.front())].time,
@@ -150,7 +151,7 @@ void StepCosts::add_pauses() {
   }
 }
 
-void StepCosts::time_movements() {
+void PredictedCosts::time_movements() {
   const MovementTimes times(run_.config, run_.mesh, run_.sizes, machine_, algorithms_);
   config::Config in_fp32 = run_.config;
   in_fp32.train.precision = config::Precision::fp32;
@@ -188,13 +189,13 @@ void StepCosts::time_movements() {
 }
 
 // The most bytes that a unit hands to the next one.
-int64_t StepCosts::largest_output() const {
+int64_t PredictedCosts::largest_output() const {
   int64_t bytes = 0;
   for (const schedule::UnitRow& row : run_.table()) bytes = std::max(bytes, row.output_bytes);
   return bytes;
 }
 
-void StepCosts::time_sends() {
+void PredictedCosts::time_sends() {
   const auto stages = static_cast<size_t>(run_.placement.stages);
   const std::vector<int64_t> ranks = run_.mesh.group(0, "pipeline").ranks;
   const auto whole = static_cast<double>(largest_output());
@@ -229,7 +230,7 @@ void StepCosts::time_sends() {
 }
 
 // The norm, the update, and the sum of parameters that two stages share.
-void StepCosts::time_stages() {
+void PredictedCosts::time_stages() {
   const config::TrainConfig& train = run_.config.train;
   const std::vector<int64_t> ranks = run_.mesh.group(0, "pipeline").ranks;
   const auto weight = static_cast<double>(config::element_bytes(train.precision));
@@ -259,30 +260,30 @@ void StepCosts::time_stages() {
   }
 }
 
-int64_t StepCosts::num_links() const { return std::max<int64_t>(1, static_cast<int64_t>(machine_.tiers.size())); }
+int64_t PredictedCosts::num_links() const { return std::max<int64_t>(1, static_cast<int64_t>(machine_.tiers.size())); }
 
-MovementTime StepCosts::movement(const StepInstruction& one) const {
+MovementTime PredictedCosts::movement(const StepInstruction& one) const {
   const size_t call = static_cast<size_t>(one.movement) * num_hops + static_cast<size_t>(one.hop);
   return movements_[call][static_cast<size_t>(one.segment)];
 }
 
-MovementTime StepCosts::send(int64_t stage, const StepInstruction& instruction) const {
+MovementTime PredictedCosts::send(int64_t stage, const StepInstruction& instruction) const {
   return sends_[static_cast<size_t>(stage)][static_cast<size_t>(instruction.peer)];
 }
 
-int64_t StepCosts::link(int64_t stage, const StepInstruction& instruction) const {
+int64_t PredictedCosts::link(int64_t stage, const StepInstruction& instruction) const {
   return schedule::is_send(instruction.kind) ? send(stage, instruction).tier : movement(instruction).tier;
 }
 
-double StepCosts::bytes(int64_t stage, const StepInstruction& instruction) const {
+double PredictedCosts::bytes(int64_t stage, const StepInstruction& instruction) const {
   return schedule::is_send(instruction.kind) ? send(stage, instruction).bytes : movement(instruction).bytes;
 }
 
-int64_t StepCosts::tensor_tier() const {
+int64_t PredictedCosts::tensor_tier() const {
   return collective_time(Collective::all_reduce, 1, tensor_, machine_, algorithms_).tier;
 }
 
-double StepCosts::tensor_bytes(int64_t stage) const {
+double PredictedCosts::tensor_bytes(int64_t stage) const {
   double sum = 0;
   for (const std::vector<int64_t>& chunk : run_.stages[static_cast<size_t>(stage)].chunks) {
     for (const int64_t number : chunk) {
@@ -303,12 +304,12 @@ double StepCosts::tensor_bytes(int64_t stage) const {
   return sum * static_cast<double>(run_.pipeline.micro_batches);
 }
 
-double StepCosts::pass_seconds(const StepInstruction& instruction, double element_bytes) const {
+double PredictedCosts::pass_seconds(const StepInstruction& instruction, double element_bytes) const {
   return element_bytes * static_cast<double>(run_.padded_elements(instruction.segment)) /
          machine_.device.memory_bandwidth;
 }
 
-double StepCosts::seconds(int64_t stage, const StepInstruction& instruction) const {
+double PredictedCosts::seconds(int64_t stage, const StepInstruction& instruction) const {
   const auto gradient = static_cast<double>(config::element_bytes(run_.config.train.gradient_type));
   switch (instruction.kind) {
     case Kind::forward:
@@ -346,7 +347,7 @@ double StepCosts::seconds(int64_t stage, const StepInstruction& instruction) con
   }
 }
 
-double StepCosts::chunk_seconds(int64_t stage, int64_t chunk, bool with_backward) const {
+double PredictedCosts::chunk_seconds(int64_t stage, int64_t chunk, bool with_backward) const {
   double sum = 0;
   for (const int64_t number : run_.chunk(stage, chunk)) {
     const SegmentTime& segment = segments_[static_cast<size_t>(number)];
@@ -355,7 +356,7 @@ double StepCosts::chunk_seconds(int64_t stage, int64_t chunk, bool with_backward
   return sum;
 }
 
-PassTime StepCosts::computation(int64_t stage) const {
+PassTime PredictedCosts::computation(int64_t stage) const {
   PassTime sum;
   for (const std::vector<int64_t>& chunk : run_.stages[static_cast<size_t>(stage)].chunks) {
     for (const int64_t number : chunk) {
