@@ -57,9 +57,8 @@ class PairsReader {
  private:
   void take(size_t at) {
     const char letter = line_[at];
-    if (std::exchange(is_escaped_, false)) {
-      add(letter);
-    } else if (letter == '\\') {
+    if (std::exchange(is_escaped_, false)) return add(letter);
+    if (letter == '\\') {
       is_escaped_ = true;
     } else if (closing_ != '\0') {
       if (letter == closing_) {
