@@ -129,7 +129,7 @@ std::vector<std::string> second_lists(const Readings& rank) {
 std::string lists_of(const Readings& rank) {
   const std::vector<std::string> second = second_lists(rank);
   if (second.empty()) return "";
-  const std::string list = fmt::format(": {}={}", second[0], variable_of(rank, second[0]));
+  std::string list = fmt::format(": {}={}", second[0], variable_of(rank, second[0]));
   if (!rank.environment.contains("ROCR_VISIBLE_DEVICES")) return list;
   return fmt::format("{} counts the GPUs that ROCR_VISIBLE_DEVICES={} leaves", list,
                      variable_of(rank, "ROCR_VISIBLE_DEVICES"));
@@ -144,8 +144,8 @@ std::string fix_of_devices(const Job& job, const std::vector<std::string>& found
     for (const std::string& name : second_lists(job[i])) second.insert(name);
     is_bound &= job[i].environment.contains("ROCR_VISIBLE_DEVICES");
   }
-  const std::string binding = in_slurm(job) ? "srun --gpus-per-task=1 --gpu-bind=closest"
-                                            : "mpirun --map-by ppr:N:node, with N the GPUs of a node";
+  std::string binding = in_slurm(job) ? "srun --gpus-per-task=1 --gpu-bind=closest"
+                                      : "mpirun --map-by ppr:N:node, with N the GPUs of a node";
   if (second.empty()) return binding;
   const std::string without = fmt::format("unset {}", fmt::join(second, " "));
   return is_bound ? without : fmt::format("{}, and {}", without, binding);

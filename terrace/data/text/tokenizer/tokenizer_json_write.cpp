@@ -36,7 +36,7 @@ Json split(const SplitRule& rule) {
 }
 
 Json pre_tokenizer(const BytePairModel& model) {
-  const Json bytes = byte_level(model.add_prefix_space, model.byte_level_splits);
+  Json bytes = byte_level(model.add_prefix_space, model.byte_level_splits);
   if (model.patterns.empty() && model.byte_patterns.empty()) return bytes;
   Json parts = Json::array();
   for (const SplitRule& rule : model.patterns) parts.push_back(split(rule));
