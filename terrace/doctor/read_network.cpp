@@ -64,7 +64,7 @@ std::string find_by_ld_so(const NodeView& view, const std::vector<std::string>& 
   std::vector<fs::path> folders = {"/lib64", "/usr/lib64", "/lib", "/usr/lib"};
   add_folders(view, "/etc/ld.so.conf", 0, folders);
   for (const std::string& name : names) {
-    const std::string cached = path_in_cache(cache, name);
+    std::string cached = path_in_cache(cache, name);
     // Copies of another node's /sys, /proc and /etc have no libraries.
     if (!cached.empty() && (view.root != "/" || view.exists(cached))) return cached;
     for (const fs::path& folder : folders) {
