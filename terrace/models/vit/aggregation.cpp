@@ -103,7 +103,7 @@ Aggregation::Maps Aggregation::maps_of(const ChannelTokens& tokens, const at::Te
   const Tensors weights = value(qkv_weight).view({own, 3, head_dim_, width_}).unbind(1);
   const Tensors biases = value(qkv_bias).view({own, 3, head_dim_}).unbind(1);
   const auto rows_of = [&](const at::Tensor& weight) { return weight.reshape({own * head_dim_, width_}); };
-  const at::Tensor keys = weights[1];  // [own heads, head_dim, width]
+  const at::Tensor& keys = weights[1];  // [own heads, head_dim, width]
   at::Tensor heads = at::mm(rows_of(weights[0]), given.unsqueeze(1)).view({own, head_dim_}).add(biases[0]);
   if (query_norm_ != nullptr) {
     heads = at::layer_norm(heads, {head_dim_}, value(query_norm_->weight), value(*query_norm_->bias), epsilon_);

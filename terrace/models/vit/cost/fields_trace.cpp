@@ -166,7 +166,8 @@ void add_fields_loss(UnitTrace& unit, const ModelConfig& config, const Value& fi
   if (damps) {
     unit.parameter("head.damping",
                    ParamMark::replicated({config.num_outputs(), config.latitudes(), config.longitudes()}));
-    const double own = static_cast<double>(unit.bytes(fields) / element_bytes * wide_bytes);
+    const int64_t own_elements = unit.bytes(fields) / element_bytes;
+    const double own = fp32_bytes(own_elements);
     operations.forward.push_back(memory_pass("damped anomaly", 9 * own, 4));
     operations.input_gradient.push_back(memory_pass("damping gradient", 3 * own, 2));
   }
