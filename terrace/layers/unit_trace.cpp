@@ -78,7 +78,6 @@ void UnitTrace::add_flops(double forward, double input_gradient, double weight_g
 UnitRow UnitTrace::finished() {
   row_.parameters.insert(row_.parameters.end(), last_parameters_.begin(), last_parameters_.end());
   row_.temporary_bytes = set_temporary_ >= 0 ? set_temporary_ : row_.temporary_bytes + touched_bytes_;
-  if (!unit_.counts_temporary) row_.temporary_bytes = 0;
   if (!unit_.defers) row_.deferred_bytes = 0;
   if (unit_.counts_executed) {
     row_.counted_flops = row_.forward_flops + row_.input_gradient_flops + row_.weight_gradient_flops;

@@ -103,8 +103,7 @@ class UnitTrace {
     bool differentiates = false;
     bool defers = true;            // whether weight gradients can be deferred
     bool counts_executed = false;  // whether figures of utilisation count what is executed, and not three forwards
-    bool counts_temporary = true;
-    bool passes_fp32 = false;  // whether what passes between units is fp32, whatever the type of the model is
+    bool passes_fp32 = false;      // whether what passes between units is fp32, whatever the type of the model is
   };
   UnitTrace(const schedule::UnitTableOptions& options, Unit unit);
 

@@ -99,8 +99,9 @@ def _links(tree, file):
                 if SCHEME.match(target):
                     continue
                 path, _, anchor = target.partition("#")
-                document = tree.by_path.get(_target_path(file, target)) if path else file
-                if path and not _is_in_tree(tree, _target_path(file, target)):
+                whole_path = _target_path(file, target) if path else file.path
+                document = tree.by_path.get(whole_path)
+                if path and not _is_in_tree(tree, whole_path):
                     yield Finding(file.path, number, "dead-link", f"'{target}' is not in the tree; write the path relative to this file")
                 elif anchor and document and document.language == "markdown" and anchor not in _anchors(document):
                     yield Finding(file.path, number, "dead-link", f"'{target}': {document.path} has no heading of this name")

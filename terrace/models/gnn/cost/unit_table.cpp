@@ -68,9 +68,9 @@ UnitTrace trace_of(const ModelConfig& config, const schedule::UnitTableOptions& 
                            .differentiates = config.has_derivatives(),
                            .defers = false,
                            .counts_executed = true,
-                           .counts_temporary = false,
                            .passes_fp32 = true});
   unit.row().shares_graph = config.has_derivatives();
+  unit.set_temporary(0);  // not counted
   return unit;
 }
 
