@@ -97,7 +97,7 @@ class BatchesAhead {
   std::map<int64_t, Made> made_;  // by step, none before first_
   int64_t first_ = 0;             // the step that is taken next, if none is skipped
   int64_t next_ = 0;              // the step that a thread begins next: all from first_ to it are made or being made
-  std::stop_source course_;       // of the steps since the last jump: what was begun before one is thrown away
+  std::stop_source course_;       // stops the steps since the last jump: what was begun before a jump is thrown away
   bool ends_ = false;
   std::vector<std::thread> threads_;
 };

@@ -24,7 +24,7 @@ constexpr std::array signatures = {
     Signature{"\xFE\xFF", "text in UTF-16; convert it to UTF-8"},
 };
 
-// The first bytes, decompressed.
+// Returns the first bytes of the file, decompressed.
 std::string first_bytes(const std::filesystem::path& path) {
   constexpr size_t looked_at = 8192;
   const std::unique_ptr<ByteSource> source = open_bytes(path);

@@ -6,11 +6,11 @@
 
 namespace terrace::data {
 
-// What the file is instead of text, such as "a PNG picture"; "" for text. Compressed files are judged by their content.
-// Throws as open_bytes() does.
+// Returns what the file is instead of text, such as "a PNG picture"; "" for text. Compressed files are judged by their
+// content. Throws as open_bytes() does.
 std::string why_not_text(const std::filesystem::path& path);
 
-// Whether the file has Parquet's first bytes; false where it cannot be read.
+// Returns whether the file has Parquet's first bytes; false where it cannot be read.
 bool is_parquet(const std::filesystem::path& path);
 
 }  // namespace terrace::data

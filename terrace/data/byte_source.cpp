@@ -185,7 +185,7 @@ class Resumed : public ByteSource {
     const size_t count = std::min(size, first_.size() - at_);
     std::memcpy(to, first_.data() + at_, count);
     at_ += count;
-    // Readers take few bytes for a short line, so as many as there are follow the first ones.
+    // Readers take few bytes for a short line, so as many bytes of the source as there are follow the first ones.
     return count < size ? count + rest_->read(to + count, size - count) : count;
   }
   uint64_t disk_position() const override { return rest_->disk_position(); }

@@ -24,10 +24,10 @@ class ByteSource {
 // not supported, and for Parquet, which is no stream of bytes.
 std::unique_ptr<ByteSource> open_bytes(const std::filesystem::path& path);
 
-// A source that begins with bytes that were read before.
+// Returns a source that begins with bytes that were read before.
 std::unique_ptr<ByteSource> resumed(std::string first, std::unique_ptr<ByteSource> rest);
 
-// The source without the mark of UTF-8, three bytes at the beginning of a file that are no text.
+// Returns the source without the mark of UTF-8, three bytes at the beginning of a file that are no text.
 std::unique_ptr<ByteSource> without_byte_order_mark(std::unique_ptr<ByteSource> source);
 
 }  // namespace terrace::data

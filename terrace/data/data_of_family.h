@@ -22,26 +22,26 @@ class DataOfFamily {
 
   // Throws UserError that names the file and the problem.
   virtual std::unique_ptr<Source> open(const config::Config& config) const = 0;
-  // A sentence for every problem with the files that [model] and [data] name; called before the files are opened for
-  // training.
+  // Returns a sentence for every problem with the files that [model] and [data] name. Called before the files are
+  // opened for training.
   virtual std::vector<std::string> problems_with_files(const config::Config& config) const = 0;
-  // The contents of each of these files, in words and as a checksum, which must be equal on all ranks.
+  // Returns the contents of each of the files that [model] and [data] name, in words and as a checksum, which must be
+  // equal on all ranks.
   virtual std::vector<std::pair<std::string, std::string>> file_facts(const config::Config& config) const = 0;
 
-  // Where the records are staged; nowhere for a family that lacks the keys.
+  // Returns where the records are staged: nowhere for a family that lacks the keys.
   virtual StageConfig stage(const config::Config&) const { return {}; }
 
-  // Whether hold_out() is possible: if not, models are evaluated on the data of their run only.
+  // Returns whether hold_out() is possible: if not, models are evaluated on the data of their run only.
   virtual bool evaluates_other_data() const { return false; }
   // Makes these datasets the only data, all of them held out, to be read with the files that a checkpoint keeps.
   virtual void hold_out(config::Config&, const std::vector<std::string>& /*datasets*/,
                         const AttachedPaths& /*attached*/) const {}
 
-  // What an evaluation outside of training counts of the held-out data, where a family leaves something out in
-  // training.
+  // Says which held-out data an evaluation outside of training counts, where a family leaves something out in training.
   struct HeldOutChoice {
-    bool every_item = false;  // such as the tokens behind the last whole sample of a corpus
-    int64_t stride = 0;       // between the first items of neighbouring samples, which overlap; 0: they do not
+    bool every_item = false;  // counts all items, such as the tokens behind the last whole sample of a corpus
+    int64_t stride = 0;       // items between the first ones of neighbouring samples, which overlap; 0: they do not
   };
   // Throws UserError for a stride that the family or the model cannot have.
   virtual void choose_held_out(config::Config& config, const HeldOutChoice& choice) const;
@@ -49,19 +49,19 @@ class DataOfFamily {
   // Makes the copies that a checkpoint keeps (data::Source::attached_files) the files of the configuration.
   virtual void take_attached(config::Config&, const AttachedPaths& /*attached*/) const {}
 
-  // For a run that began with the weights of another checkpoint: takes the statistics by which that one's data were
-  // normalised, from the copies that it keeps, unless the configuration names others. Returns a sentence about that for
-  // the log; "" where nothing is taken.
+  // Takes the statistics of another checkpoint, with whose weights a run began, from the copies that the checkpoint
+  // keeps: those by which its data were normalised. Does nothing where the configuration names others. Returns a
+  // sentence about what was taken for the log; "" where nothing was.
   virtual std::string keep_statistics(config::Config&, const AttachedPaths& /*attached*/) const { return ""; }
 
-  // How terrace data prepare makes datasets of the family; null where it makes none.
+  // Returns what makes datasets of the family in terrace data prepare; null where the family makes none.
   virtual const Preparation* preparation() const { return nullptr; }
 
-  // For verify: samples first .. first + count - 1 as a function of train.seed and their numbers.
+  // Makes a batch for verify: samples first .. first + count - 1 as a function of train.seed and their numbers.
   virtual MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const = 0;
 };
 
-// Of the configuration's family.
+// Returns the part of the configuration's family that knows its data.
 const DataOfFamily& data_of_family(const config::Config& config);
 
 }  // namespace terrace::data

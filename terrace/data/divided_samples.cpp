@@ -25,9 +25,9 @@ int64_t number_of_samples(const SizesOfSamples& sizes) {
 
 int64_t parts_of(int64_t all, int64_t part) { return (all + part - 1) / part; }
 
-// What a micro-batch holds, or one sample.
+// The load of a micro-batch, or of one sample.
 struct Load {
-  std::vector<int64_t> sizes = {};  // by name of the budget
+  std::vector<int64_t> sizes = {};  // in the order of the budget's names
   double share = 0;                 // of the budget that is exhausted first
 };
 
@@ -57,7 +57,7 @@ class Filling {
     std::ranges::stable_sort(order_, std::ranges::greater{}, [&](size_t sample) { return loads_[sample].share; });
   }
 
-  // So many micro-batches hold all samples if nothing is left free in them; at least 1.
+  // Returns the number of micro-batches that hold all samples if nothing is left free in them; at least 1.
   int64_t fewest() const {
     int64_t fewest = 1;
     for (size_t i = 0; i < limits_.size(); ++i) {
@@ -67,7 +67,7 @@ class Filling {
     return fewest;
   }
 
-  // So many micro-batches, and more where a sample fits into none of them.
+  // Fills `number` micro-batches, and more where a sample fits into none of them.
   std::vector<FilledBatch> fill(int64_t number) const {
     std::vector<FilledBatch> batches;
     std::set<std::pair<double, size_t>> by_share;
@@ -115,7 +115,7 @@ class Filling {
   std::vector<size_t> order_;  // from the largest sample to the smallest
 };
 
-// Micro-batches of the same place have nearly equal work on all ranks, and so have the ranks in all.
+// Deals micro-batches to ranks so that those of the same place have nearly equal work, and so have the ranks in all.
 DividedSamples dealt(std::vector<FilledBatch> batches, int64_t ranks) {
   std::ranges::stable_sort(batches, std::ranges::greater{}, [](const FilledBatch& one) { return one.load.share; });
   DividedSamples divided(static_cast<size_t>(ranks));
@@ -127,10 +127,10 @@ DividedSamples dealt(std::vector<FilledBatch> batches, int64_t ranks) {
   return divided;
 }
 
-// What a bin holds: its cost, then its number of samples, then its place, by which the next sample's bin is chosen.
+// A bin: its cost, its number of samples and its place, by which the next sample's bin is chosen in this order.
 using Bin = std::tuple<double, int64_t, size_t>;
 
-// The samples of each bin: from the most expensive to the cheapest, each goes to the least bin.
+// Returns the samples of each bin: from the most expensive to the cheapest, each goes to the least bin.
 std::vector<std::vector<int64_t>> dealt_by_cost(std::span<const int64_t> samples, std::span<const double> costs,
                                                 size_t bins) {
   std::vector<int64_t> order(samples.begin(), samples.end());
@@ -147,7 +147,7 @@ std::vector<std::vector<int64_t>> dealt_by_cost(std::span<const int64_t> samples
   return held;
 }
 
-// The micro-batches of a rank's samples under the budget, at least `number`.
+// Returns the micro-batches of a rank's samples under the budget, at least `number`.
 std::vector<std::vector<int64_t>> filled(const SizesOfSamples& sizes, const Sizes& budget,
                                          const std::vector<int64_t>& own, int64_t number) {
   SizesOfSamples own_sizes;
@@ -164,7 +164,7 @@ std::vector<std::vector<int64_t>> filled(const SizesOfSamples& sizes, const Size
   return batches;
 }
 
-// The most expensive micro-batch first.
+// Sorts micro-batches by cost, the most expensive one first, and the samples of each by their numbers.
 void sort_by_cost(std::vector<std::vector<int64_t>>& batches, std::span<const double> costs) {
   for (std::vector<int64_t>& batch : batches) std::ranges::sort(batch);
   std::ranges::stable_sort(batches, std::ranges::greater{}, [&](const std::vector<int64_t>& batch) {
@@ -174,7 +174,7 @@ void sort_by_cost(std::vector<std::vector<int64_t>>& batches, std::span<const do
   });
 }
 
-// The samples [begin, end).
+// Returns the numbers of the samples [begin, end).
 std::vector<int64_t> consecutive(int64_t begin, int64_t end) {
   std::vector<int64_t> samples(static_cast<size_t>(std::max<int64_t>(0, end - begin)));
   std::iota(samples.begin(), samples.end(), begin);
@@ -246,7 +246,7 @@ DividedSamples divide_by_cost(const SizesOfSamples& sizes, const SampleCost& cos
       divided[rank] = dealt_by_cost(of_ranks[rank], costs, static_cast<size_t>(number));
     }
   }
-  // A rank may need more micro-batches than the others; then all are filled again.
+  // A rank may need more micro-batches than the others; then the ranks are filled again with as many.
   for (size_t rank = 0, right = 0; !limit.budget.empty() && right < divided.size();
        rank = (rank + 1) % divided.size()) {
     divided[rank] = filled(sizes, limit.budget, of_ranks[rank], number);

@@ -27,11 +27,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* plan_name = "plan.json";
-constexpr const char* paths_name = "inputs";  // each ends with a zero, since paths need not be UTF-8
+constexpr const char* paths_name = "inputs";  // a file of paths; each ends with a zero, since paths need not be UTF-8
 constexpr const char* stop_name = "stop";
 
-// The system caches what one call writes in pages as large as that, of which a program that maps the file is
-// charged whole ones for the bytes that it looks at.
+// The system caches the bytes of one write call in pages as large as the call. A program that maps the file is charged
+// whole pages for the bytes that it looks at.
 constexpr size_t copied_at_once = size_t{1} << 16;
 constexpr const char* journal_ending = ".jsonl";
 
@@ -57,10 +57,11 @@ std::string channel_file(int64_t attempt, int64_t rank, const std::string& name)
   return fmt::format("{}.{}.{}", attempt, rank, name);
 }
 
-// Unlike what the first rank tells the others.
+// Returns whether a file of the folder is a rank's own, unlike the files by which the first rank tells the others.
 bool is_of_rank(const std::string& name) { return name.front() >= '0' && name.front() <= '9'; }
 
-// "3.17.jsonl" is the journal of rank 17 in the third attempt; no value of other names.
+// Returns the attempt that a journal is of: "3.17.jsonl" is the journal of rank 17 in the third attempt. No value for
+// other names.
 std::optional<int64_t> attempt_of(const std::string& name) {
   if (!name.ends_with(journal_ending) || std::ranges::count(name, '.') != 2) return std::nullopt;
   int64_t attempt = 0;
@@ -92,7 +93,7 @@ std::vector<int64_t> ranks_by_size(std::span<const uint64_t> sizes, int64_t rank
   std::vector<size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, std::greater(), [&](size_t piece) { return sizes[piece]; });
-  using Load = std::pair<uint64_t, int64_t>;  // so far, and the rank
+  using Load = std::pair<uint64_t, int64_t>;  // the bytes so far, and the rank
   std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
   for (int64_t rank = 0; rank < ranks; ++rank) loads.emplace(0, rank);
   std::vector<int64_t> rank_of(sizes.size());
@@ -119,7 +120,7 @@ fs::path FileParts::journal_path(int64_t attempt, int64_t rank) const {
   return folder_ / fmt::format("{}.{}{}", attempt, rank, journal_ending);
 }
 
-// Whether the journal is of this plan. Parts whose bytes are not there are left out.
+// Reads the parts of a journal, without those whose bytes are not there. Returns whether the journal is of this plan.
 bool FileParts::read_journal(const fs::path& path, Parts& parts) const {
   std::istringstream lines(read_text(path));
   std::map<std::string, uint64_t> sizes;
@@ -140,7 +141,7 @@ bool FileParts::read_journal(const fs::path& path, Parts& parts) const {
   return true;
 }
 
-// Returns the number of the last attempt.
+// Reads the parts that earlier attempts left. Returns the number of the last attempt.
 int64_t FileParts::read_left_over() {
   int64_t last = 0;
   for (const auto& [attempt, path] : journals_in(folder_)) {
@@ -237,7 +238,7 @@ void FileParts::open(int64_t attempt) {
 
 void FileParts::append(size_t channel, std::span<const std::byte> bytes) {
   Channel& to = channels_.at(channel);
-  if (bytes.empty()) return;  // whose data may be null
+  if (bytes.empty()) return;  // an empty span may have null data
   if (std::fwrite(bytes.data(), 1, bytes.size(), to.open.get()) != bytes.size()) throw_write_error(folder_ / to.file);
   to.written += bytes.size();
 }
@@ -321,7 +322,7 @@ FileParts::~FileParts() {
   if (is_open_ && !is_removed_) leave_or_tidy();
 }
 
-// Keeps what is finished. Of a folder without any, each rank removes its files, and the last one the folder.
+// Keeps the parts of finished files. Where there are none, each rank removes its files, and the last rank the folder.
 void FileParts::leave_or_tidy() noexcept {
   std::error_code none;
   try {
@@ -334,7 +335,8 @@ void FileParts::leave_or_tidy() noexcept {
     }
     fs::remove_all(folder_, none);
   } catch (const std::exception&) {
-    // Such as a full disk. What was recorded before is kept, and another error is being reported.
+    // An error here, such as a full disk, is passed over: what was recorded before is kept, and another error is being
+    // reported.
   }
 }
 

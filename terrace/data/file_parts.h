@@ -1,4 +1,4 @@
-// What ranks have made of the input files so far, in a folder beside the dataset, so that others continue after a kill.
+// Keeps what ranks have made of the input files in a folder beside the dataset, so that others continue after a kill.
 #pragma once
 
 #include <chrono>
@@ -22,37 +22,38 @@ namespace terrace::data {
 struct PartInput {
   std::filesystem::path path = {};
   uint64_t bytes = 0;         // on disk
-  std::string identity = {};  // of path, size and time of change; "" of a pipe, which gives its bytes once
+  std::string identity = {};  // a checksum of path, size and time of change; "" of a pipe, which gives its bytes once
 };
 
-// The input with its identity as the file is now.
+// Returns the input with its identity as the file is now.
 PartInput part_input(const std::filesystem::path& path);
 
-// The rank of each piece of work, by its size: from the largest to the smallest, each goes to the rank with the least
-// so far (ties: the first). By Graham (SIAM J. Appl. Math. 17, 1969) no rank has more than 4/3 of the best division's.
+// Returns the rank of each piece of work, by its size: from the largest piece to the smallest, each goes to the rank
+// with the least work so far (ties: the first). By Graham (SIAM J. Appl. Math. 17, 1969) no rank has more than 4/3 of
+// the best division's.
 std::vector<int64_t> ranks_by_size(std::span<const uint64_t> sizes, int64_t ranks);
 
-// Bytes of a file in the folder.
+// A range of bytes in a file of the folder.
 struct PartRange {
   std::string file = {};
   uint64_t offset = 0, bytes = 0;
 };
 
-// What was made of an input file: one range for each channel, and facts of the caller.
+// The part that was made of an input file: one range for each channel, and facts of the caller.
 struct FilePart {
   std::vector<PartRange> ranges = {};
   std::string facts = {};  // UTF-8
 };
 
-// P.parts of the prefix P. Each rank appends what it makes to files of its own there, one for each channel, and records
-// from time to time which input files it has finished. Those survive a kill, and also the end by an exception, until
-// remove() or discard(); where no input file was finished the destructor removes the folder. Write errors throw
-// std::system_error.
+// The folder P.parts of the prefix P. Each rank appends what it makes to files of its own there, one for each channel,
+// and records from time to time which input files it has finished. The parts of finished input files survive a kill,
+// and also the end by an exception, until remove() or discard(); where no input file was finished the destructor
+// removes the folder. Write errors throw std::system_error.
 class FileParts {
  public:
   struct Plan {
     std::string identity =
-        {};  // of what is made of a file: flags and the like; parts with another one are not continued
+        {};  // says what is made of a file: flags and the like; parts with another one are not continued
     std::vector<PartInput> inputs = {};
     Json more = {};  // what the other ranks have to know
   };
@@ -64,36 +65,36 @@ class FileParts {
   FileParts(const FileParts&) = delete;
   ~FileParts();
 
-  // On the first rank: takes what an earlier preparation left or, without `resume`, removes it; then tells the others.
-  // Throws UserError where the parts that were left have another identity.
+  // Takes what an earlier preparation left or, without `resume`, removes it; then tells the other ranks. Called on the
+  // first rank. Throws UserError where the parts that were left have another identity.
   void begin(Plan plan, bool resume);
-  // On the others, behind begin(). Throws UserError where they do not see the folder.
+  // Begins on the other ranks, behind begin() on the first one. Throws UserError where they do not see the folder.
   void join();
 
   const std::filesystem::path& folder() const { return folder_; }
   const Plan& plan() const { return plan_; }
-  uint64_t bytes_kept() const { return bytes_kept_; }  // of the input files that were finished before
-  uint64_t bytes_left() const { return bytes_left_; }  // of those that were not, for all ranks
+  uint64_t bytes_kept() const { return bytes_kept_; }  // of the input files that were finished before this preparation
+  uint64_t bytes_left() const { return bytes_left_; }  // of the input files that were not, for all ranks
   // This rank's input files, ascending: numbers in plan().inputs.
   const std::vector<size_t>& own() const { return own_; }
 
   void append(size_t channel, std::span<const std::byte> bytes);
-  // All that was appended since the last call is of this input file, and is complete.
+  // Finishes an input file: all that was appended since the last call is of this file, and is complete.
   void finish_file(size_t input, std::string facts);
   // Makes all finished files durable.
   void record();
 
-  // Runs each rank's part of the work as on_all_ranks() does. Where it throws on a rank, is_stopped() becomes true on
-  // the others within a second, so that they end early.
+  // Runs each rank's part of the work as on_all_ranks() does. Where the part throws on a rank, is_stopped() becomes
+  // true on the others within a second, so that they end early.
   void work_on_all_ranks(const std::function<void()>& part);
   void stop_others();
   bool is_stopped();
 
-  // On the first rank, once all have recorded everything: the part of each input file.
+  // Returns the part of each input file. Called on the first rank, once all ranks have recorded everything.
   std::vector<FilePart> collect() const;
-  // Once the dataset is complete, on all ranks; the first one removes the folder.
+  // Removes the folder. Called on all ranks, once the dataset is complete.
   void remove();
-  // After a refusal, on all ranks: nothing is kept.
+  // Removes the folder after a refusal, so that nothing is kept. Called on all ranks.
   void discard();
 
  private:
@@ -118,7 +119,7 @@ class FileParts {
   std::filesystem::path folder_;
   std::vector<std::string> names_;
   double seconds_;
-  std::string start_;  // a name of this preparation
+  std::string start_;  // a name of this preparation, the same on all ranks
   int64_t attempt_ = 0;
   Plan plan_;
   Parts kept_;
@@ -131,7 +132,7 @@ class FileParts {
 };
 
 // Calls `steps`, which make the dataset, on all ranks. Then the parts are removed. Where the steps throw a refusal of
-// the input or the flags they are discarded, and otherwise kept.
+// the input or the flags, the parts are discarded, and otherwise kept.
 template <typename Steps>
 void with_parts(FileParts& parts, const Steps& steps) {
   try {

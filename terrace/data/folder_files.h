@@ -8,12 +8,12 @@
 
 namespace terrace::data {
 
-// Whether the path leads to one of the files, under whatever name.
+// Returns whether the path leads to one of the files, under whatever name.
 bool is_one_of(const std::filesystem::path& path, const std::vector<std::filesystem::path>& files);
 
-// The regular files below a folder, sorted by name in each folder. Names that start with a dot are left out, and links
-// to folders are not entered. `enter`, if any, is called with each folder before it is read, and may throw; a folder
-// for which it returns false is listed as a file is.
+// Returns the regular files below a folder, sorted by name in each folder. Names that start with a dot are left out,
+// and links to folders are not entered. `enter`, if any, is called with each folder before the folder is read, and may
+// throw; a folder for which it returns false is listed as a file is.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
                                                const std::function<bool(const std::filesystem::path&)>& enter = {});
 
@@ -23,10 +23,10 @@ struct NamedKind {
   bool (*is_named)(const std::filesystem::path&) = nullptr;  // which files of folders are taken
   bool (*is_whole)(const std::filesystem::path&) = nullptr;  // which folders count as such a file; null: none
   void (*check_input)(const std::filesystem::path& file) =
-      nullptr;  // of a file that is an input itself; may throw; null: none
+      nullptr;  // called for a file that is an input itself; may throw; null: none
 };
 
-// The inputs that are files, and the files of the kind below those that are folders. Files of folders that are
+// Returns the inputs that are files, and the files of the kind below those that are folders. Files of folders that are
 // `excluded` are left out. Throws UserError for an input that does not exist, that is neither file nor folder or is
 // excluded, for a file that is given twice, and where there is none.
 std::vector<std::filesystem::path> find_named_files(const std::vector<std::string>& inputs,

@@ -33,7 +33,7 @@ TextFormat format_of(const fs::path& path, FormatChoice choice) {
   return json ? TextFormat::json_lines : TextFormat::plain;
 }
 
-// Paths of this process's descriptors, which the shell opens for /dev/stdin and <(COMMAND).
+// Returns whether the path is a pipe that this process has open: the shell opens one for /dev/stdin and <(COMMAND).
 bool is_open_pipe(const fs::path& path) {
   if (!fs::is_fifo(path)) return false;
   const fs::path folder = path.parent_path();
@@ -74,7 +74,7 @@ bool is_wanted(const fs::path& in_folder, const FilePatterns& patterns) {
          !matches_any(in_folder, patterns.exclude);
 }
 
-// "a.png (a PNG picture), b.bin (bytes that are 0)", at most ten of them.
+// Returns a list of at most ten files: "a.png (a PNG picture), b.bin (bytes that are 0)".
 std::string listed_files(const std::vector<std::pair<fs::path, std::string>>& files) {
   constexpr size_t most = 10;
   std::string text;
@@ -84,7 +84,7 @@ std::string listed_files(const std::vector<std::pair<fs::path, std::string>>& fi
   return text + (files.size() > most ? fmt::format(" and {} more", files.size() - most) : "");
 }
 
-// The files of a folder or the file of a path. Throws UserError if there is none to read.
+// Returns the files of a folder or the file of a path. Throws UserError if there is none to read.
 std::vector<fs::path> files_of(const std::string& path, const std::vector<fs::path>& excluded,
                                const FilePatterns& patterns) {
   if (!fs::exists(path)) throw UserError::of("input {} does not exist; name files and folders of text", path);

@@ -19,7 +19,7 @@ class ArrayLines : public ByteSource {
       : source_(std::move(source)), file_(std::move(file)) {}
 
   size_t read(char* to, size_t size) override {
-    // Bytes that give none of a line, such as blanks between elements, may fill a whole read.
+    // Bytes that become no byte of a line, such as blanks between elements, may fill a whole read.
     while (const size_t got = source_->read(to, size)) {
       size_t kept = 0;
       for (size_t i = 0; i < got; ++i) {
@@ -41,7 +41,7 @@ class ArrayLines : public ByteSource {
       escaped_ = !escaped_ && byte == '\\';
       return byte == '\n' ? ' ' : byte;
     }
-    if (closed_) return byte;  // whatever it is, it is not lost
+    if (closed_) return byte;  // bytes behind the array are not lost
     if (is_space(byte)) return depth_ > 1 ? std::optional(' ') : std::nullopt;
     in_string_ = byte == '"';
     if (byte == '[' || byte == '{') return depth_++ == 0 ? std::nullopt : std::optional(byte);

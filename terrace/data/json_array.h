@@ -8,9 +8,9 @@
 
 namespace terrace::data {
 
-// If the first byte of the source that is no blank is "[", a source with a line for each element of that array, in
-// which line ends between tokens are blanks; otherwise a source with the same bytes. Throws UserError that names the
-// file where the array does not end.
+// Returns a source with a line for each element of the array, in which line ends between tokens are blanks, if the
+// first byte of `source` that is no blank is "["; otherwise a source with the same bytes. Throws UserError that names
+// the file where the array does not end.
 std::unique_ptr<ByteSource> elements_as_lines(std::unique_ptr<ByteSource> source, const std::filesystem::path& path);
 
 }  // namespace terrace::data

@@ -7,7 +7,7 @@
 
 namespace terrace::data {
 
-// A family names those that it takes by DataOfFamily::preparation(); a family of somebody else may bring its own.
+// A family names those that it takes by DataOfFamily::preparation(); a family that others write may bring its own.
 const std::vector<const Preparation*>& kinds_of_data();
 
 }  // namespace terrace::data

@@ -87,7 +87,7 @@ void read_numbers(const NpyArray& array, uint64_t first, std::span<Value> values
   throw UserError::of("{} {}; it may be truncated or damaged, so copy it again", name, what);
 }
 
-// Numbers at places of a file.
+// Reads numbers at places of a file.
 class ZipBytes {
  public:
   ZipBytes(std::span<const std::byte> bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {}
@@ -135,7 +135,7 @@ Directory directory_of(const ZipBytes& file) {
   throw_damaged(file.name(), "is no whole zip archive");
 }
 
-// Replaces the sizes that the entry has in its field of Zip64.
+// Replaces the sizes of the entry by those that its field of Zip64 has.
 void take_large_sizes(const ZipBytes& file, uint64_t extra, uint64_t extra_bytes, NpzArchive::Entry& entry) {
   const uint64_t end = extra + extra_bytes;
   while (extra + 4 <= end) {
@@ -152,7 +152,7 @@ void take_large_sizes(const ZipBytes& file, uint64_t extra, uint64_t extra_bytes
   }
 }
 
-// What stands behind 'key': in the dictionary of a header.
+// Returns the value behind 'key': in the dictionary of a header.
 std::string_view header_value(std::string_view header, std::string_view key) {
   const size_t at = header.find(fmt::format("'{}'", key));
   const size_t colon = at == std::string_view::npos ? at : header.find(':', at);
@@ -177,7 +177,7 @@ std::vector<uint64_t> shape_of(std::string_view text, const std::string& name) {
   return shape;
 }
 
-// The array without numbers, and the bytes of its header.
+// Returns the array without numbers, and the bytes of its header.
 std::pair<NpyArray, uint64_t> npy_header(std::span<const std::byte> file, const std::string& name) {
   const ZipBytes bytes(file, name);
   if (file.size() < 10 || bytes.text(0, 6) != "\x93NUMPY") throw_damaged(name, "is no .npy file");

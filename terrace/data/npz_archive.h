@@ -12,7 +12,7 @@
 
 namespace terrace::data {
 
-// Little-endian; boolean is a byte that is 0 or 1.
+// The types of little-endian numbers; boolean is a byte that is 0 or 1.
 enum class NpyType { fp32, fp64, boolean, int8, uint8, int16, uint16, int32, uint32, int64, uint64 };
 
 // An array of numbers, row-major.
@@ -22,20 +22,21 @@ struct NpyArray {
   std::span<const std::byte> bytes = {};  // of the numbers
 
   uint64_t numbers() const;  // at most 2^56
-  // Numbers first .. first + values.size() - 1, rounded to the type of the values.
+  // Reads numbers first .. first + values.size() - 1, rounded to the type of the values.
   void read(uint64_t first, std::span<float> values) const;
   void read(uint64_t first, std::span<double> values) const;
 };
 
-// Of the bytes of a .npy file; `name` is used in errors. Throws UserError for other types, for Fortran's order, and
-// where numbers are missing.
+// Returns the array in the bytes of a .npy file; `name` is used in errors. Throws UserError for other types, for
+// Fortran's order, and where numbers are missing.
 NpyArray parse_npy(std::span<const std::byte> file, const std::string& name);
 
 class NpzArchive {
  public:
   // Throws UserError for what is no zip archive, or a truncated one.
   explicit NpzArchive(const std::filesystem::path& path);
-  // The same of bytes that the caller keeps.
+  // Takes the bytes of an archive, which the caller keeps. Throws UserError for what is no zip archive, or a truncated
+  // one.
   NpzArchive(std::span<const std::byte> bytes, std::string name);
 
   struct Entry {
@@ -46,9 +47,9 @@ class NpzArchive {
     uint64_t packed_bytes = 0, bytes = 0;
   };
   const std::vector<Entry>& entries() const { return entries_; }
-  // Its shape, without its numbers where they are packed.
+  // Returns the array of an entry with its shape, without its numbers where they are packed.
   NpyArray header(const Entry& entry) const;
-  // The array, whose bytes are in the file or in `unpacked`. Throws UserError where its checksum is wrong.
+  // Returns the array, whose bytes are in the file or in `unpacked`. Throws UserError where its checksum is wrong.
   NpyArray array(const Entry& entry, std::vector<std::byte>& unpacked) const;
 
  private:

@@ -1,4 +1,4 @@
-// What terrace data prepare does for a family: it reads files that others wrote and writes a dataset to train on.
+// Defines what terrace data prepare does for a family: read files that others wrote and write a dataset to train on.
 #pragma once
 
 #include <atomic>
@@ -26,14 +26,14 @@ struct PrepareRequest {
   std::string output = {};               // the prefix of the files to write
   bool overwrite = false;
   int64_t threads = 0;  // 0: one per core
-  // What the command line gives for each flag, by the flag's name; a switch that is given has no values.
+  // The values that the command line gives for each flag, by the flag's name; a switch that is given has no values.
   std::map<std::string, std::vector<std::string>> flags = {};
-  // The processes that share the work; nullptr: this one alone. Only for preparations that divide theirs.
+  // The processes that share the work, only for preparations that divide it; nullptr: this one alone.
   PrepareRanks* ranks = nullptr;
   const std::atomic<bool>* stop = nullptr;  // once true, the files begun are removed and Interrupted is thrown
 };
 
-// Of the first rank; that of other ranks is empty.
+// The result of the first rank; that of other ranks is empty.
 struct PrepareResult {
   std::string text = {};  // lines for a terminal, the last one naming the files
   Json json = {};
@@ -45,12 +45,12 @@ class Preparation {
   virtual std::string kind() const = 0;   // the value of --kind, such as "fields"
   virtual std::string about() const = 0;  // a sentence about what it reads and writes
   virtual std::vector<PrepareFlag> flags() const = 0;
-  // Whether several processes may share the work.
+  // Returns whether several processes may share the work.
   virtual bool divides_work() const { return false; }
   // Throws UserError that names the file and the problem; then nothing half-written is left.
   virtual PrepareResult prepare(const PrepareRequest& request) const = 0;
 
-  // Whether the files of a prefix are a dataset of this kind, which inspect() then checks and describes.
+  // Returns whether the files of a prefix are a dataset of this kind, which inspect() then checks and describes.
   virtual bool has_made(const std::string& /*prefix*/) const { return false; }
   virtual PrepareResult inspect(const std::string& /*prefix*/) const { return {}; }
   // Compares the arrays of the dataset with their checksums, which reads all of them. Throws UserError that names the

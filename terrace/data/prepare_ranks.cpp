@@ -19,7 +19,7 @@ class OnePrepareRank : public PrepareRanks {
   std::vector<std::string> gather(const std::string& own) override { return {own}; }
 };
 
-// The exit code as a character and the text; "" without a problem.
+// Runs the part and returns its problem: the exit code as a character and the text; "" without a problem.
 std::string problem_of(const std::function<void()>& part) {
   const auto text = [](ExitCode code, const char* what) { return std::string(1, static_cast<char>(code)) + what; };
   try {

@@ -9,20 +9,20 @@
 
 namespace terrace::data {
 
-// One process's interface to all that prepare the same dataset, with the same arguments. They share a file system.
+// The interface of one process to all that prepare the same dataset, with the same arguments, on one file system.
 class PrepareRanks {
  public:
   virtual ~PrepareRanks() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0;
   virtual int64_t cores() const = 0;  // for this process, of those of its machine
-  // The bytes of every rank, by rank. All ranks call it, in the same place of their programs, and wait for each other.
+  // Returns the bytes of every rank, by rank. All ranks call gather() in the same place of their programs, and wait.
   virtual std::vector<std::string> gather(const std::string& own) = 0;
 
   bool is_first() const { return rank() == 0; }
 };
 
-// A process alone.
+// Returns the interface of a process that prepares alone.
 std::unique_ptr<PrepareRanks> one_prepare_rank();
 
 // Runs each rank's part. If it throws on any rank, all ranks throw UserError, the first one with every problem and the

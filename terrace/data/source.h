@@ -1,4 +1,4 @@
-// What every kind of data offers to training: the micro-batches of any rank in any step, and the held-out samples.
+// Defines what every kind of data offers to training: the micro-batches of any rank in any step, and held-out samples.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ struct HostTensor {
   static HostTensor of(std::span<const int64_t> values, std::vector<int64_t> sizes);
   static HostTensor of(std::span<const float> values, std::vector<int64_t> sizes);
   static HostTensor of(std::span<const double> values, std::vector<int64_t> sizes);
-  // The upper halves of fp32 numbers.
+  // Makes a tensor of bf16 numbers, which are the upper halves of fp32 numbers.
   static HostTensor of_bf16(std::span<const uint16_t> values, std::vector<int64_t> sizes);
 };
 
@@ -48,10 +48,11 @@ using TensorNames = std::set<std::string, std::less<>>;
 struct MicroBatch {
   std::vector<int64_t> samples = {};  // the number of each sample in the run
   std::map<std::string, HostTensor, std::less<>> tensors = {};
-  // For each loss of the model, the number of things in this micro-batch over which it is summed, such as tokens, or
-  // the sum of their weights.
+  // The number of things in this micro-batch over which each loss of the model is summed, such as tokens, or the sum of
+  // their weights.
   std::vector<double> counts = {};
-  // Its sizes, such as atoms and edges, all that config::Settings::sizes names; also where no tensor is loaded.
+  // The sizes of the micro-batch, such as atoms and edges: all that config::Settings::sizes names, also where no tensor
+  // is loaded.
   Sizes sizes = {};
 };
 
@@ -63,7 +64,7 @@ struct StepShare {
   int64_t rank = 0, ranks = 1;  // data-parallel
   int64_t micro_batch = 1;      // samples
   Sizes budget = {};            // the most that a micro-batch holds in place of these samples; empty: no budget
-  // Once it is requested, nobody reads the step's micro-batches, and a source may return without them.
+  // Once a stop is requested, nobody reads the step's micro-batches, and a source may return without them.
   std::stop_token stop = {};
 };
 
@@ -81,7 +82,7 @@ struct HeldOut {
   std::vector<uint64_t> samples;  // their numbers in the validation split, ascending
 };
 
-// A loss that a model without training would have, as a line to compare with.
+// A loss that a model without training would have, which a line of the output shows for comparison.
 struct Baseline {
   std::string key;   // in run.json and the report's JSON: "unigram_loss"
   std::string name;  // "unigram model"
@@ -94,34 +95,36 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  // The micro-batches of a rank in a step, with those of their tensors that `names` has: what no unit of the rank reads
-  // is not loaded. Counts are right on ranks that load what the loss reads. Every rank of a step has the same number of
-  // micro-batches, which may differ from step to step; some of them may be without samples (divided_samples.h).
+  // Returns the micro-batches of a rank in a step, with those of their tensors that `names` has: what no unit of the
+  // rank reads is not loaded. Counts are right on ranks that load what the loss reads. Every rank of a step has the
+  // same number of micro-batches, which may differ from step to step; some micro-batches may be without samples
+  // (divided_samples.h).
   virtual std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const = 0;
 
-  // At most `at_most` samples of the validation split, grouped by dataset: the same ones at every call and for every
-  // seed. Datasets without such samples are left out.
+  // Returns at most `at_most` samples of the validation split, grouped by dataset: the same ones at every call and for
+  // every seed. Datasets without such samples are left out.
   virtual std::vector<HeldOut> held_out(uint64_t at_most) const = 0;
-  // In how many rounds the ranks compute them.
+  // Returns the number of rounds in which the ranks compute the held-out samples.
   virtual int64_t rounds(const HeldOut& held_out, const RoundShare& share) const;
-  // The micro-batch of a rank in a round. A rank that has no samples left computes a micro-batch whose counts are 0.
+  // Returns the micro-batch of a rank in a round. A rank that has no samples left computes one whose counts are 0.
   virtual MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
                                           const TensorNames& names) const = 0;
-  // The bytes of text for which the items that count in these samples stand; nothing where that is not known.
+  // Returns the bytes of text for which the items that count in these samples stand; nothing where that is not known.
   virtual std::optional<uint64_t> held_out_bytes(const HeldOut& /*held_out*/) const { return std::nullopt; }
-  // The names of the held-out datasets, as in the configuration; none where nothing is held out.
+  // Returns the names of the held-out datasets, as in the configuration; none where nothing is held out.
   virtual std::vector<std::string> held_out_datasets() const = 0;
 
-  // The training samples of one pass over the data; 0 where that is not known.
+  // Returns the training samples of one pass over the data; 0 where that is not known.
   virtual uint64_t samples_in_epoch() const { return 0; }
-  // In training samples first .. first + samples - 1: what the family counts (config::Family::items), such as tokens.
+  // Returns how much of what the family counts (config::Family::items), such as tokens, the training samples first ..
+  // first + samples - 1 have.
   virtual int64_t items(uint64_t first, int64_t samples) const = 0;
 
-  // By which checkpoints know the data: a run continues only where it is the same. Computing it may take seconds, so
-  // only one rank does.
+  // Returns the identity by which checkpoints know the data: a run continues only where it is the same. Computing the
+  // identity may take seconds, so only one rank does.
   virtual Json identity() const = 0;
-  // What differs between the identity that a checkpoint has and that of these data, in words; "" where nothing
-  // does that matters after `steps_done` steps: the data of later phases may be others.
+  // Returns in words how the identity that a checkpoint has differs from that of these data; "" where nothing differs
+  // that matters after `steps_done` steps: the data of later phases may be others.
   virtual std::string difference(const Json& older, const Json& own, int64_t steps_done) const;
 
   // Throws UserError where the older terrace that recorded `older` made other labels of the same data, so that the run
@@ -133,23 +136,24 @@ class Source {
   // the source.
   virtual void follow_order_of(const Json& /*older*/, Json& /*own*/) {}
 
-  // Computed once, by one rank. Empty where nothing is held out.
+  // Returns the baselines of the held-out data, computed once, by one rank; none where nothing is held out.
   virtual std::vector<Baseline> baselines() const { return {}; }
-  // Files that each checkpoint keeps, such as a tokenizer or the means of variables.
+  // Returns the files that each checkpoint keeps, such as a tokenizer or the means of variables.
   virtual std::vector<AttachedFile> attached_files() const { return {}; }
 
-  // The large files from which the samples are read, in the same order on all ranks; none where a family's data cannot
-  // be staged on a disk of the node (docs/staging.md).
+  // Returns the large files from which the samples are read, in the same order on all ranks; none where a family's data
+  // cannot be staged on a disk of the node (docs/staging.md).
   virtual std::vector<const MappedFile*> staged_files() const { return {}; }
-  // What micro_batches() and held_out_micro_batch() read of these files for the same arguments, about in their order.
+  // Return what micro_batches() and held_out_micro_batch() read of staged_files() for the same arguments, about in the
+  // order of their reads.
   virtual FileRanges reads(const StepShare& /*share*/, const TensorNames& /*names*/) const { return {}; }
   virtual FileRanges held_out_reads(const HeldOut& /*held_out*/, const RoundShare& /*share*/,
                                     const TensorNames& /*names*/) const {
     return {};
   }
-  // The order of the training samples where data.order = "node"; else null.
+  // Returns the order of the training samples where data.order = "node"; else null.
   virtual const NodeOrder* node_order() const { return nullptr; }
-  // From now on these files are read by `staged`. Called before several threads use the source.
+  // Makes `staged` read the files of staged_files() from now on. Called before several threads use the source.
   virtual void read_by(std::shared_ptr<const StagedReader> staged) { staged_ = std::move(staged); }
 
  protected:

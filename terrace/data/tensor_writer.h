@@ -13,15 +13,15 @@ class TensorWriter {
  public:
   explicit TensorWriter(std::vector<int64_t> sizes);
 
-  // The place of the next numbers, which the caller writes.
+  // Returns the place of the next numbers, which the caller writes.
   std::span<float> next(size_t count);
   void add(float number) { next(1).front() = number; }
   void add(std::span<const float> numbers);
 
-  // The places of all numbers that are still to come.
+  // Returns the places of all numbers that are still to come.
   std::span<float> rest() const { return rest_; }
 
-  // The tensor, all of whose numbers must be there.
+  // Returns the tensor, all of whose numbers must be there.
   HostTensor finish();
 
  private:

@@ -10,7 +10,8 @@
 namespace terrace::data {
 namespace {
 
-// Of a pivot over the number of values. It is 1/2 for values that are evenly distributed over the year.
+// The least ratio of a pivot to the number of values. The ratio is 1/2 for values that are evenly distributed over the
+// year.
 constexpr double least_pivot = 0.02;
 
 }  // namespace

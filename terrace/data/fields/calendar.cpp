@@ -101,7 +101,7 @@ const std::map<std::string, Calendar, std::less<>>& calendar_names() {
   return names;
 }
 
-// The whole numbers of a date such as 1979-01-31T06:30:00, with the separators; no value where it is none.
+// The parts of a date such as 1979-01-31T06:30:00; `is_date` is false where the text is no date.
 struct DateParts {
   std::vector<int64_t> numbers = {};
   std::string rest = {};  // behind the last number
@@ -123,7 +123,7 @@ DateParts read_parts(std::string_view text) {
     const char separator = separators[parts.numbers.size() - 1];
     const bool fits = *at == separator || (separator == 'T' && (*at == ' ' || *at == 't'));
     if (!fits) break;
-    // What follows the day may be a time zone.
+    // A time zone may follow the day.
     if (at + 1 == end || std::isdigit(static_cast<unsigned char>(at[1])) == 0) break;
     ++at;
   }
@@ -148,7 +148,8 @@ Date date_of_parts(const std::vector<int64_t>& numbers) {
   return {numbers[0], part(1, 1), part(2, 1), (part(3, 0) * 60 + part(4, 0)) * 60 + part(5, 0)};
 }
 
-// Fractions of seconds that are 0, and words for UTC, are left.
+// Returns whether the rest of a date means UTC: nothing is left of it but a fraction of a second that is 0 and a word
+// for UTC.
 bool is_utc(std::string rest) {
   std::erase(rest, ' ');
   if (rest.starts_with('.')) {
@@ -165,7 +166,7 @@ int64_t months_of_unit(const std::string& unit) {
   return unit == "year" || unit == "years" || unit == "yr" || unit == "yrs" ? 12 : 0;
 }
 
-// 0 for units that are not known.
+// Returns the seconds of a unit; 0 for units that are not known.
 double seconds_of_unit(Calendar calendar, const std::string& unit) {
   static const std::map<std::string, double> seconds = {
       {"s", 1},       {"sec", 1},      {"secs", 1},      {"second", 1},    {"seconds", 1},

@@ -11,9 +11,9 @@ namespace terrace::data {
 
 enum class Calendar { standard, proleptic_gregorian, julian, noleap, all_leap, day_360 };
 
-// Of any name that CF has for it, such as gregorian or 365_day. Throws UserError.
+// Returns the calendar of any name that CF has for it, such as gregorian or 365_day. Throws UserError for other names.
 Calendar calendar_named(std::string_view name);
-// The name that CF prefers.
+// Returns the name that CF prefers.
 std::string_view name_of(Calendar calendar);
 
 struct Date {
@@ -26,35 +26,38 @@ struct Date {
 int64_t instant_of(Calendar calendar, const Date& date);
 Date date_of(Calendar calendar, int64_t instant);
 int64_t days_in_month(Calendar calendar, int64_t year, int64_t month);
-// "1982-01-16T20:00:00".
+// Returns an instant as text, such as "1982-01-16T20:00:00".
 std::string text_of(Calendar calendar, int64_t instant);
 
-// The part of its year that has passed at an instant, 0 to 1.
+// Returns the part of its year that has passed at an instant, 0 to 1.
 double part_of_year(Calendar calendar, int64_t instant);
-// The day's number in a year that has all days of the calendar, counted from 0: 1 March is 60 in every Gregorian year.
+// Returns the day's number in a year that has all days of the calendar, counted from 0: 1 March is 60 in every
+// Gregorian year.
 int64_t day_of_longest_year(Calendar calendar, const Date& date);
 
-// The first and last second of a date that is written as year, month, day, hour, minute or second: "1979", "1979-02",
-// "1979-02-01T06". Throws UserError for what is no date of the calendar.
+// Returns the first and last second of a date that is written as year, month, day, hour, minute or second: "1979",
+// "1979-02", "1979-02-01T06". Throws UserError for what is no date of the calendar.
 std::pair<int64_t, int64_t> instants_of(Calendar calendar, std::string_view text);
 
-// The instant so many calendar months later, or, below 0, before; its day is at most the last one of its month.
+// Returns the instant so many calendar months later, or, where `months` is below 0, before; the day of its date is at
+// most the last one of its month.
 int64_t months_after(Calendar calendar, int64_t instant, int64_t months);
 
 // Units of time as CF writes them: "hours since 1900-01-01 00:00:00".
 struct TimeUnits {
   double seconds = 1;     // of one unit
   int64_t reference = 0;  // the instant of 0
-  // Of one unit of calendar months or years, whose lengths differ; 0: the unit has a fixed length. `seconds` is then
-  // that of the mean, 30.4375 days a month.
+  // The calendar months of one unit of months or years, whose lengths differ; 0: the unit has a fixed length. For units
+  // of months or years `seconds` is that of the mean, 30.4375 days a month.
   int64_t months = 0;
 };
 
-// The instant of a number of units. Whole months and years lie on the same day of their months, as the programs that
-// write such times mean them, and a fraction is the part of the way from one to the next: 0.5 is the middle of a month.
+// Returns the instant of a number of units. Whole months and years lie on the same day of their months, as the programs
+// that write such times mean them, and a fraction is the part of the way from one to the next: 0.5 is the middle of a
+// month.
 int64_t instant_of(Calendar calendar, const TimeUnits& units, double value);
 
-// Throws UserError, without the name of a file, for units that are not known.
+// Reads units of time. Throws UserError, without the name of a file, for units that are not known.
 TimeUnits time_units(Calendar calendar, std::string_view text);
 
 }  // namespace terrace::data

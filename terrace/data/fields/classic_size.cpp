@@ -64,7 +64,7 @@ class HeaderReader {
 
   uint64_t count() { return number(version_ == 5 ? 8 : 4); }
 
-  // The number of entries of a list, which begins with a tag.
+  // Returns the number of entries of a list, which begins with a tag.
   uint64_t list() {
     number(4);
     return count();

@@ -1,4 +1,4 @@
-// What a file of fields offers, whatever its format: variables on one grid at its times, read by name.
+// Defines what a file of fields offers, whatever its format: variables on one grid at its times, read by name.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,14 @@
 
 namespace terrace::data {
 
-// In degrees: latitudes from south to north, longitudes from 0 up and below 360.
+// The coordinates of a grid in degrees: latitudes from south to north, longitudes from 0 up and below 360.
 struct FieldGrid {
   std::vector<double> latitudes = {}, longitudes = {};
   size_t places() const { return latitudes.size() * longitudes.size(); }
 };
 
-// An order of the values in which they ascend: longitudes by their value from 0 to 360. `sorted` gets them.
+// Returns an order of the values in which they ascend: longitudes by their value from 0 to 360. `sorted` gets the
+// values in this order.
 std::vector<size_t> ascending_order(std::vector<double> values, bool are_longitudes, std::vector<double>& sorted);
 
 // The entry of a dimension at which a variable is read, where the dimension is neither of the grid, nor times or
@@ -31,11 +32,11 @@ struct DimensionEntry {
   bool operator==(const DimensionEntry&) const = default;
 };
 
-// Which entry a user wants of such a dimension: by its index, or by its coordinate.
+// The entry that a user wants of a dimension beside the grid, times and levels: by its index, or by its coordinate.
 struct DimensionChoice {
   std::string dimension = {};
   std::optional<size_t> index = {};
-  std::string label = {};  // where there is no index
+  std::string label = {};  // the coordinate, where there is no index
 };
 
 // A variable of a file. Levels are in hPa where the file has pressures, otherwise in the units of the file.
@@ -65,7 +66,7 @@ struct FileContents {
   std::vector<std::string> other_dimensions = {};  // of variables on the grid: neither of the grid nor times or levels
 };
 
-// Which part of a variable is read.
+// The part of a variable that is read.
 struct FieldSlab {
   size_t variable = 0;                 // of FileContents::variables
   size_t first_time = 0, times = 1;    // where the variable has times
@@ -77,16 +78,16 @@ class FieldFile {
  public:
   virtual ~FieldFile() = default;
   virtual const FileContents& contents() const = 0;
-  // Values [times, levels, latitudes, longitudes] in the order of the grid, in physical units; NaN where the file says
-  // that a value is missing.
+  // Reads values [times, levels, latitudes, longitudes] in the order of the grid, in physical units; NaN where the file
+  // says that a value is missing.
   virtual void read(const FieldSlab& slab, std::vector<float>& values) = 0;
-  // Times that are best read together, such as those of a compressed chunk.
+  // Returns the number of times that are best read together, such as those of a compressed chunk.
   virtual size_t times_in_chunk(size_t variable) const = 0;
 };
 
 std::unique_ptr<FieldFile> open_netcdf(const std::filesystem::path& path, const std::vector<DimensionChoice>& choices);
 
-// ClimaX's shards where the name ends with .npz, otherwise NetCDF.
+// Opens ClimaX's shards where the name ends with .npz, otherwise NetCDF.
 std::unique_ptr<FieldFile> open_field_file(const std::filesystem::path& path,
                                            const std::vector<DimensionChoice>& choices);
 

@@ -31,11 +31,11 @@ struct BlockStatistics {
   std::vector<float> climatology = {};  // [periods, rows, longitudes]
 };
 
-// What all blocks need to know of the training times.
+// The facts about the training times that all blocks need.
 struct TrainingTimes {
   size_t first = 0, end = 0;
   std::vector<bool> follows = {};    // whether the time lies one step after the one before, by time - first
-  std::vector<size_t> periods = {};  // of the climatology
+  std::vector<size_t> periods = {};  // of the climatology, by time - first
 };
 
 TrainingTimes training_times(const FieldsDescription& description, const TimeSplit& split) {
@@ -51,7 +51,7 @@ TrainingTimes training_times(const FieldsDescription& description, const TimeSpl
   return times;
 }
 
-// Sums by period and place.
+// Sums and counts of values by period of the climatology and place.
 class ClimatologySums {
  public:
   ClimatologySums(size_t periods, size_t places)
@@ -65,7 +65,8 @@ class ClimatologySums {
     }
   }
 
-  // Of the periods of a year, each of which has `times_of_day` periods one after another.
+  // Fits `number` harmonics to the periods of the year at each place. Each period of the year has `times_of_day`
+  // periods of the climatology one after another, and each time of the day is fitted by itself.
   std::vector<float> harmonics(int64_t number, size_t times_of_day) const {
     const size_t periods = sums_.size() / places_ / times_of_day;
     AnnualHarmonics year(periods, number);
@@ -131,7 +132,7 @@ BlockStatistics statistics_of(const RowBlock& block, const FieldsDescription& de
   return statistics;
 }
 
-// Adds a group of numbers, read by `number(i)`.
+// Adds a group of numbers, which `number(i)` reads, to a count, a mean and a sum of squared differences from the mean.
 template <typename Number>
 void add_group(size_t size, Number number, double& count, double& mean, double& squares) {
   double sum = 0, numbers = 0;
@@ -164,7 +165,7 @@ void add_moments_of_constants(FieldsDescription& description, const StoreFile& s
   }
 }
 
-// Those of the first variable first.
+// Returns the blocks of all variables, those of the first variable first.
 std::vector<RowBlock> blocks_of(const FieldsDescription& description) {
   const size_t rows = description.latitudes.size(), columns = description.longitudes.size();
   const auto periods = static_cast<size_t>(description.climatology_periods());
@@ -179,7 +180,7 @@ std::vector<RowBlock> blocks_of(const FieldsDescription& description) {
   return blocks;
 }
 
-// Rank r of n has blocks r, r + n, ..
+// Returns the blocks of a rank: rank r of n has blocks r, r + n, ..
 std::vector<RowBlock> own_blocks(const std::vector<RowBlock>& blocks, const PrepareRanks& ranks) {
   std::vector<RowBlock> own;
   for (size_t i = static_cast<size_t>(ranks.rank()); i < blocks.size(); i += static_cast<size_t>(ranks.size())) {
@@ -193,7 +194,7 @@ struct BlockMoments {
 };
 static_assert(std::is_trivially_copyable_v<BlockMoments>);  // ranks exchange its bytes
 
-// The bytes of the moments of each block. Writes the blocks' climatology.
+// Returns the bytes of the moments of each block. Writes the blocks' climatology.
 std::string moments_of_blocks(const std::vector<RowBlock>& blocks, const FieldsDescription& description,
                               const StoreFile& store, const TrainingTimes& times, int64_t threads,
                               const std::function<void(uint64_t)>& look) {

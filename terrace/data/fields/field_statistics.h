@@ -11,16 +11,16 @@
 
 namespace terrace::data {
 
-// Count, mean and sum of squared differences from it, of numbers that come in groups (Welford; Chan, Golub and LeVeque,
-// "Updating formulae", 1979). NaN are left out.
+// Count, mean and sum of squared differences from the mean, of numbers that come in groups (Welford; Chan, Golub and
+// LeVeque, "Updating formulae", 1979). NaN are left out.
 class RunningMoments {
  public:
   void add(std::span<const float> values);
-  // The differences later - earlier.
+  // Adds the differences later - earlier.
   void add_changes(std::span<const float> earlier, std::span<const float> later);
   void merge(const RunningMoments& other);
   double count() const { return count_; }
-  // With the deviation of the whole population.
+  // Returns the mean, and the deviation of the whole population.
   Moments moments() const;
 
  private:
@@ -31,9 +31,10 @@ class RunningMoments {
 // the year without a training time has the mean of all training times. With `harmonics` the climatology of a place and
 // time of the day is the mean and the first harmonics of the year that fit its training times best (least squares,
 // where each time counts at the middle of its month or day), or the mean of all where fewer periods have values than
-// there are coefficients. Blocks of rows are divided among the ranks, and their blocks among the threads; the
-// results do not depend on either number, since all ranks merge the moments of all blocks in the same order. `look` is
-// called with the number of training values that this rank has done, and may throw to stop. All ranks get the moments.
+// there are coefficients. Blocks of rows are divided among the ranks, and a rank's blocks among the threads; the
+// results do not depend on the number of ranks or threads, since all ranks merge the moments of all blocks in the same
+// order. `look` is called with the number of training values that this rank has done, and may throw to stop. All ranks
+// get the moments.
 void compute_statistics(FieldsDescription& description, const StoreFile& store, PrepareRanks& ranks, int64_t threads,
                         const std::function<void(uint64_t)>& look);
 

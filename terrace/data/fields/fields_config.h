@@ -16,15 +16,15 @@ namespace terrace::data {
 
 struct FieldsConfig {
   std::string fields = {};  // the prefix P of a prepared dataset, see fields_description.h
-  // The description with the means and deviations; "": that of the dataset with those of `kept_statistics`; "data":
-  // that of the dataset alone (kept_statistics.h).
+  // The file of the description with the means and deviations; "": the description of the dataset with the moments of
+  // `kept_statistics`; "data": the description of the dataset alone (kept_statistics.h).
   std::string statistics = {};
   // Not a key: the description of the checkpoint with whose weights the run began; "": none.
   std::string kept_statistics = {};
   std::string climatology = {};               // the prefix of the dataset with the climatology; "": the dataset itself
   std::vector<double> leads = {6.0 * 3600};   // seconds from the last input to the field that is predicted
   int64_t inputs = 1;                         // times of which a sample has the fields
-  double input_step = 0;                      // seconds between them; 0: the step of the data
+  double input_step = 0;                      // seconds between these times; 0: the step of the data
   std::vector<std::string> constants = {};    // fields of the dataset that do not change, as further inputs
   std::string held_out_split = "validation";  // the part of the times on which a model is evaluated
   bool turned = false;                        // whether training samples are turned about the poles at random
@@ -48,9 +48,9 @@ void hold_out_fields(FieldsConfig& config, const std::vector<std::string>& datas
 
 // Takes the copy of the statistics that a checkpoint keeps.
 void take_attached_statistics(FieldsConfig& config, const AttachedPaths& attached);
-// The same for a run that begins with the checkpoint's weights, unless data.statistics says otherwise: variables that
-// the checkpoint does not know have the means and deviations of the dataset. Returns a sentence about that for the log;
-// "" where nothing is taken.
+// Takes the copy of the statistics for a run that begins with the checkpoint's weights, unless data.statistics says
+// otherwise: variables that the checkpoint does not know have the means and deviations of the dataset. Returns a
+// sentence about what was taken for the log; "" where nothing was.
 std::string keep_field_statistics(FieldsConfig& config, const AttachedPaths& attached);
 
 }  // namespace terrace::data

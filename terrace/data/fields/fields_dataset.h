@@ -35,25 +35,27 @@ class FieldsDataset {
 
   const std::string& prefix() const { return prefix_; }
   const FieldsDescription& description() const { return description_; }
-  // [latitudes, longitudes]; numbers of times, variables, constants and periods as in the description.
+  // Return the values [latitudes, longitudes]; numbers of times, variables, constants and periods are as in the
+  // description.
   std::span<const float> field(int64_t time, int64_t variable) const;
   std::span<const float> constant(int64_t constant) const;
   std::span<const float> climatology(int64_t period, int64_t variable) const;
-  // The file that these arrays are mapped from.
+  // Returns the file that these arrays are mapped from.
   const MappedFile& file() const { return mapped_.file(); }
   // Announces that all variables of a time will be read soon.
   void expect(int64_t time) const;
-  // The number of the time that lies so many steps after (or, below 0, before) another; -1 where the data have none.
+  // Returns the number of the time that lies so many steps after (or, below 0, before) another; -1 where the data have
+  // none.
   int64_t time_after(int64_t time, int64_t steps) const;
-  // When that is, also beyond the times that the data have; then months are added to the date, whose day is at most the
-  // last one of its month.
+  // Returns the instant of time_after(), also beyond the times that the data have; then months are added to the date,
+  // whose day is at most the last one of its month.
   int64_t instant_after(int64_t time, int64_t steps) const;
 
  private:
   std::string prefix_;
   FieldsDescription description_;
   MappedFields mapped_;
-  std::vector<int64_t> steps_;  // of each time, from the first
+  std::vector<int64_t> steps_;  // steps of each time from the first one
   bool has_gaps_ = false;
 };
 

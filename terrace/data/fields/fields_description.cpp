@@ -75,7 +75,7 @@ Json list_of(const Fields& fields) {
   return list;
 }
 
-// One line for each key, so that thousands of times do not take a line each.
+// Returns a JSON text with one line for each key, so that thousands of times do not take a line each.
 std::string in_lines(const Json& json) {
   std::string text = "{";
   for (const auto& [key, value] : json.items()) {

@@ -1,4 +1,4 @@
-// What a prepared dataset of fields holds: the file P.json.
+// Describes what a prepared dataset of fields holds: the file P.json.
 #pragma once
 
 #include <array>
@@ -42,10 +42,10 @@ struct TimeStep {
   bool operator==(const TimeStep&) const = default;
 
   std::string text() const;  // "6 h", "1 month", "1 year"
-  // How many steps a length of time in seconds is; a month counts 30.4375 days, give or take a day. No value where it
-  // is no whole number of steps.
+  // Returns how many steps a length of time in seconds is; a month counts 30.4375 days, give or take a day. No value
+  // where the length is no whole number of steps.
   std::optional<int64_t> steps(double length_seconds) const;
-  // Steps from a time to a later one that lies on a multiple of the step; no value where it does not.
+  // Returns the steps from a time to a later one that lies on a multiple of the step; no value where it does not.
   std::optional<int64_t> between(Calendar calendar, int64_t from, int64_t to) const;
 };
 
@@ -58,7 +58,7 @@ struct TimeSplit {
 
 enum class ClimatologyKind { none, monthly, daily };
 
-// Where an array of fp32 numbers lies in P.nc.
+// The place of an array of fp32 numbers in P.nc.
 struct StoredArray {
   uint64_t offset = 0;               // bytes from the beginning of the file, a multiple of 4
   std::vector<uint64_t> sizes = {};  // row-major
@@ -81,27 +81,28 @@ struct FieldsDescription {
   StoredArray climatology_fields = {};    // [periods of the year, variables, latitudes, longitudes]
 
   int64_t places() const { return static_cast<int64_t>(latitudes.size() * longitudes.size()); }
-  // Periods of the climatology: months, or times of the day in each day of the longest year.
+  // Returns the number of periods of the climatology: months, or times of the day in each day of the longest year.
   int64_t climatology_periods() const;
   int64_t climatology_period(int64_t instant) const;
-  // Times of the day that have periods of their own, one after another: 1 in a climatology by month.
+  // Returns the number of times of the day that have periods of their own, one after another: 1 in a climatology by
+  // month.
   int64_t climatology_times_of_day() const;
-  // The number of a variable or constant, -1 where there is none.
+  // Returns the number of a variable or constant, -1 where there is none.
   static int64_t find(const std::vector<FieldOfDataset>& list, const std::string& name);
   static std::vector<std::string> names(const std::vector<FieldOfDataset>& list);
 
-  // The text of P.json.
+  // Returns the text of P.json.
   std::string text() const;
 };
 
-// Of the prefix P of a dataset.
+// The files of a dataset with the prefix P.
 std::filesystem::path fields_path(const std::string& prefix);       // P.nc
 std::filesystem::path description_path(const std::string& prefix);  // P.json
 
-// Whether the file is there and says that it describes fields, of whatever version.
+// Returns whether the file is there and says that it describes fields, of whatever version.
 bool describes_fields(const std::filesystem::path& path);
 
-// Throws UserError that names the file, and says what to do, where it is missing or no description of fields.
+// Throws UserError that names the file, and says what to do, where the file is missing or no description of fields.
 FieldsDescription read_fields_description(const std::filesystem::path& path);
 
 }  // namespace terrace::data

@@ -67,7 +67,8 @@ std::vector<DimensionChoice> choices_of(const std::vector<std::string>& words) {
   return choices;
 }
 
-// Fewer than half of the coefficients that twelve months determine; days of the year determine more than is of use.
+// Reads the number of harmonics: at most 4 of a climatology by month, whose twelve months determine no more than 5, and
+// at most 12 of a climatology by day, which determines more than is of use.
 int64_t harmonics_of(const std::string& word, ClimatologyKind climatology) {
   const int64_t most = climatology == ClimatologyKind::monthly ? 4 : 12;
   int64_t harmonics = -1;

@@ -18,10 +18,10 @@ struct FieldsFlags {
   bool mask = false;
 };
 
-// Their names and what they mean.
+// Returns the names of the flags and what they mean.
 std::vector<PrepareFlag> flags_of_fields();
 
-// Throws UserError for values that have no meaning.
+// Reads the values of the flags. Throws UserError for values that have no meaning.
 FieldsFlags fields_flags(const PrepareRequest& request);
 
 }  // namespace terrace::data

@@ -30,7 +30,7 @@ FieldOfDataset field_at(const FileVariable& variable, std::optional<double> leve
           .entries = variable.entries};
 }
 
-// All fields of a variable: at each level that is wanted, and without a level.
+// Returns all fields of a variable: at each level that is wanted, and without a level.
 std::vector<FieldOfDataset> fields_at_levels(const KnownVariable& known, const std::vector<double>& wanted) {
   std::vector<FieldOfDataset> fields;
   if (known.without_levels) fields.push_back(field_at(known.first, std::nullopt));
@@ -149,7 +149,7 @@ class FieldChoice {
   std::vector<std::string> problems_;
 };
 
-// The part of a file's variable that the list has; no outputs where it has none.
+// Returns the part of a file's variable that the list has; no outputs where the list has none.
 FieldPiece piece_of(size_t file, size_t variable, const FileVariable& described,
                     const std::vector<FieldOfDataset>& list) {
   FieldPiece piece{.file = file, .variable = variable};
@@ -247,7 +247,7 @@ FieldsPlan plan_fields(const std::vector<std::filesystem::path>& files, const Fi
       if (constant.outputs.empty() && piece.outputs.empty()) continue;
       units.look_at(one, described);
       note_entries(one, described, choice, entry_problems);
-      // Of variables with times the first field of the first file is taken.
+      // The first field of the first file is taken where a constant's variable has times.
       const bool is_new = std::ranges::any_of(
           constant.outputs, [&](int64_t output) { return output >= 0 && !constants_found.contains(output); });
       constants_found.insert(constant.outputs.begin(), constant.outputs.end());

@@ -15,7 +15,7 @@
 
 namespace terrace::data {
 
-// What a user wants of the files.
+// The fields that a user wants of the files.
 struct FieldsSelection {
   std::vector<std::string> variables = {};        // "z", for all its levels, or "z_500"; none: all with times
   std::vector<double> levels = {};                // of variables that have levels; none: all

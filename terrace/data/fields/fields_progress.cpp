@@ -40,7 +40,7 @@ std::optional<FieldsProgress::Left> read_progress(const fs::path& path, const fs
     for (const Json& times : json.at("done")) add_work(left.done, {times.at(0), times.at(1), times.at(2)});
     if (fs::is_regular_file(left.partial)) return left;
   } catch (const Json::exception&) {
-    // Of no use, like one without its file.
+    // A damaged file is of no use, like one whose unfinished P.nc is gone.
   }
   return std::nullopt;
 }
@@ -50,7 +50,7 @@ fs::path folder_of(const std::string& prefix) {
   return folder.empty() ? "." : folder;
 }
 
-// The files of all ranks, the first rank's first.
+// Returns the files of all ranks, the first rank's first.
 std::vector<fs::path> progress_files(const std::string& prefix) {
   std::vector<fs::path> files;
   if (fs::exists(progress_path(prefix))) files.push_back(progress_path(prefix));

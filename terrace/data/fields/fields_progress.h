@@ -1,4 +1,4 @@
-// How far a preparation of fields has come, in files beside the dataset, so that other processes go on after a kill.
+// Records how far a preparation of fields has come, in files beside the dataset, so that others go on after a kill.
 #pragma once
 
 #include <chrono>
@@ -15,23 +15,24 @@
 
 namespace terrace::data {
 
-// One rank's P.progress.json: the first rank has that name, rank 2 P.progress.2.json. The destructor removes it, so
-// that only processes that were killed leave some.
+// One rank's P.progress.json: the first rank's file has that name, that of rank 2 is P.progress.2.json. The destructor
+// removes the file, so that only processes that were killed leave some.
 class FieldsProgress {
  public:
-  // What was left of the preparation of a prefix, by all of its ranks.
+  // The state that all ranks of a preparation of a prefix left.
   struct Left {
     std::string plan = {};               // what was to be written, as the constructor takes it
     std::filesystem::path partial = {};  // the unfinished P.nc
-    FieldsWork done = {};                // what is written of it
+    FieldsWork done = {};                // what is written of that file
     bool has_missing = false;
     StoredArray fields = {}, constants = {}, climatology = {};
   };
-  // No value where there is no such file, or no unfinished P.nc that it names.
+  // Returns the state that a preparation left; no value where there is no P.progress.json, or no unfinished P.nc that
+  // it names.
   static std::optional<Left> find(const std::string& prefix);
   // Removes the files of a preparation that was killed, but for that of the first rank.
   static void remove_others(const std::string& prefix);
-  // Removes what processes that have ended left of such files under temporary names (temporary_name.h).
+  // Removes what processes that have ended left of files of progress under temporary names (temporary_name.h).
   static void remove_abandoned(const std::string& prefix);
 
   // `plan` identifies inputs, flags and what is written: a preparation is continued by one with the same. `partial` is
@@ -42,7 +43,8 @@ class FieldsProgress {
   FieldsProgress(const FieldsProgress&) = delete;
   ~FieldsProgress();
 
-  // Notes what this rank has written, and records it if the last record is old enough, after it is durable.
+  // Notes what this rank has written. If the last record is old enough, makes what was written durable, then records
+  // it.
   void reach(const PieceTimes& written, const FieldsDescription& description, const StoreFile& store);
   void record(const FieldsDescription& description);
 
@@ -57,7 +59,7 @@ class FieldsProgress {
   Clock::time_point recorded_ = Clock::now();
 };
 
-// Of the prefix P of a dataset and the first rank: P.progress.json.
+// Returns the file of progress of a rank for the prefix P of a dataset: P.progress.json of the first rank.
 std::filesystem::path progress_path(const std::string& prefix, int64_t rank = 0);
 
 }  // namespace terrace::data

@@ -24,7 +24,7 @@
 namespace terrace::data {
 namespace {
 
-// Problems with the names that a configuration or a model has.
+// Adds problems with the names that a configuration or a model has.
 void check_names(const std::vector<std::string>& names, const std::vector<FieldOfDataset>& known, const std::string& of,
                  const char* what, std::vector<std::string>& problems) {
   const std::vector<std::string> has = FieldsDescription::names(known);
@@ -62,7 +62,7 @@ void check_lengths(const FieldsConfig& config, const FieldsDescription& descript
   }
 }
 
-// Of what can be checked once the descriptions are there.
+// Returns the problems that can be found once the descriptions are there.
 std::vector<std::string> problems_with_descriptions(const FieldsConfig& config, const FieldsRequest& request,
                                                     const FieldsDescription& description,
                                                     const FieldsDescription& statistics) {
@@ -93,10 +93,10 @@ std::vector<std::string> problems_with_descriptions(const FieldsConfig& config, 
   return problems;
 }
 
-// All times must be there and lie within the split.
+// Returns whether a time is there, and lies within the split.
 bool lies_in(const TimeSplit& split, int64_t time) { return time >= split.first_time && time < split.end_time; }
 
-// The normalised numbers of a field.
+// Adds the normalised numbers of a field.
 void add_normalised(std::span<const float> field, const Moments& moments, TensorWriter& values) {
   normalise(field, moments, values.next(field.size()));
 }
@@ -257,7 +257,7 @@ std::vector<std::string> FieldsSource::held_out_datasets() const {
   return held_out_.empty() ? std::vector<std::string>{} : std::vector{config_.fields};
 }
 
-// Evenly over all pairs, so that few samples stand for the whole year and for all leads.
+// Chooses samples evenly over all pairs, so that few samples stand for the whole year and for all leads.
 std::vector<HeldOut> FieldsSource::held_out(uint64_t at_most) const {
   const uint64_t count = std::min<uint64_t>(at_most, held_out_.size());
   if (count == 0) return {};
@@ -307,7 +307,7 @@ FileRanges FieldsSource::held_out_reads(const HeldOut& held_out, const RoundShar
   return ranges_of(held_out_pairs_of(held_out, share, nullptr), names);
 }
 
-// As batch() reads them.
+// Returns the ranges that batch() reads for these pairs.
 FileRanges FieldsSource::ranges_of(const std::vector<FieldPair>& pairs, const TensorNames& names) const {
   FileRanges ranges;
   const auto add_fields = [&](int64_t time, const std::vector<Channel>& channels) {

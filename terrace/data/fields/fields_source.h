@@ -21,7 +21,7 @@ namespace terrace::data {
 
 class TensorWriter;
 
-// What a model reads and predicts.
+// The fields that a model reads and predicts.
 struct FieldsRequest {
   std::vector<std::string> inputs = {}, outputs = {};  // variables of the dataset, such as "z_500"
   int64_t latitudes = 0, longitudes = 0;               // of the model's grid; 0: any
@@ -34,7 +34,7 @@ struct FieldPair {
   bool operator==(const FieldPair&) const = default;
 };
 
-// One step of a forecast that begins at a time of the data. What it predicts may be given to the model as its next
+// One step of a forecast that begins at a time of the data. The step's prediction may be given to the model as its next
 // inputs.
 struct ForecastStep {
   int64_t start = 0;  // number of the time at which the forecast begins
@@ -78,23 +78,25 @@ class FieldsSource : public Source {
   FileRanges reads(const StepShare& share, const TensorNames& names) const override;
   FileRanges held_out_reads(const HeldOut& held_out, const RoundShare& share, const TensorNames& names) const override;
 
-  // A sample of the run, and one of the held-out split: all starts with the first lead, then with the second.
+  // Return a sample of the run, and one of the held-out split, which has all starts with the first lead, then with the
+  // second.
   FieldPair training_pair(uint64_t sample) const;
-  // Columns by which the fields of a sample of the run are turned eastward: 0 unless data.turned is true.
+  // Returns the columns by which the fields of a sample of the run are turned eastward: 0 unless data.turned is true.
   int64_t turn_of(uint64_t sample) const;
   FieldPair held_out_pair(uint64_t number) const;
   uint64_t held_out_pairs() const;
 
-  // The samples as tensors; `numbers` become MicroBatch::samples.
+  // Makes the tensors of the samples; `numbers` become MicroBatch::samples.
   MicroBatch batch(const std::vector<FieldPair>& pairs, std::vector<int64_t> numbers, const TensorNames& names) const;
 
-  // The starts whose inputs the data have and whose time so many steps ahead lies in a part of the times.
+  // Returns the starts whose inputs the data have and whose time so many steps ahead lies in a part of the times.
   std::vector<int64_t> starts_into(const std::string& split, int64_t lead) const;
-  // What a model is given to forecast: the same tensors but for "targets" and "mask", which need not be in the data.
+  // Makes the tensors that a model is given to forecast: those of batch() but for "targets" and "mask", whose times
+  // need not be in the data.
   MicroBatch forecast_batch(const std::vector<ForecastStep>& steps, const TensorNames& names) const;
-  // The inputs that no output predicts; a forecast of several steps needs that there are none.
+  // Returns the inputs that no output predicts; a forecast of several steps needs that there are none.
   std::vector<std::string> inputs_without_forecast() const;
-  // Whether the data have all inputs of a sample that begins at a time.
+  // Returns whether the data have all inputs of a sample that begins at a time.
   bool has_inputs(int64_t start) const;
   // Sets the places of outputs [Vo, H, W] of a forecast that are missing in the data at its start, such as land in a
   // temperature of the sea: what the model computes there was never compared with anything. An output that the model
@@ -106,16 +108,16 @@ class FieldsSource : public Source {
   const FieldsRequest& request() const { return request_; }
   int64_t input_steps() const { return input_steps_; }  // steps of the data between two inputs
   const FieldsDescription& description() const { return dataset_.description(); }
-  // By which an output is normalised: value = mean + deviation * number.
+  // Returns the moments by which an output is normalised: value = mean + deviation * number.
   Moments moments_of_output(size_t output) const { return output_moments_.at(output); }
 
  private:
-  // How a field becomes numbers of a tensor.
+  // A variable, and the moments by which its field becomes numbers of a tensor.
   struct Channel {
     int64_t variable = 0;
     Moments moments = {};
   };
-  // The starts of which all inputs and all targets lie in the training part.
+  // Returns the starts of which all inputs and all targets lie in the training part.
   std::vector<int64_t> training_starts() const;
   std::vector<FieldPair> held_out_pairs_of(const HeldOut& held_out, const RoundShare& share,
                                            std::vector<int64_t>* numbers) const;
@@ -123,20 +125,20 @@ class FieldsSource : public Source {
   void add_inputs(const FieldPair& pair, TensorWriter& values) const;
   void add_fields(int64_t time, const std::vector<Channel>& channels, TensorWriter& values) const;
   const FieldsDataset& climatology_dataset() const { return climatology_ ? *climatology_ : dataset_; }
-  // At the instant for which the outputs are predicted.
+  // Adds the outputs' climatology at an instant.
   void add_climatology(int64_t target, TensorWriter& values) const;
   // Throws UserError where these tensors need a climatology that the data lack.
   void check_climatology(const TensorNames& names) const;
-  // So many steps after a time of the data; 0 where the output is missing at that time.
+  // Adds the climatology so many steps after a time of the data; 0 where the output is missing at that time.
   void add_climatology_before(int64_t start, int64_t done, TensorWriter& values) const;
   void add_forecast_inputs(const ForecastStep& step, TensorWriter& values) const;
-  // At the time of the last input.
+  // Adds the outputs at the time of the last input.
   void add_last_outputs(const ForecastStep& step, TensorWriter& values) const;
 
   FieldsConfig config_;
   FieldsRequest request_;
   FieldsDataset dataset_;
-  std::optional<FieldsDataset> climatology_;  // of another dataset
+  std::optional<FieldsDataset> climatology_;  // where the climatology is that of another dataset
   std::vector<Channel> inputs_, outputs_, constants_;
   std::vector<Moments> output_moments_;
   std::vector<int64_t> leads_;  // in steps
@@ -148,12 +150,12 @@ class FieldsSource : public Source {
   std::shared_ptr<const NodeOrder> node_order_;
 };
 
-// Sentences about what does not fit between the configuration, the model and the files of a run that trains, without
-// reading values. A run that `evaluates` needs held-out times too.
+// Returns sentences about what does not fit between the configuration, the model and the files of a run that trains,
+// without reading values. A run that `evaluates` needs held-out times too.
 std::vector<std::string> problems_with_fields(const FieldsConfig& config, const FieldsRequest& request,
                                               bool evaluates = false);
 
-// The names and checksums of what the files of the configuration hold, which must be equal on all ranks.
+// Returns the names and checksums of what the files of the configuration hold, which must be equal on all ranks.
 std::vector<std::pair<std::string, std::string>> facts_of_fields(const FieldsConfig& config);
 
 }  // namespace terrace::data

@@ -31,7 +31,8 @@ class StoreFile {
   void read(const StoredArray& array, uint64_t first, std::span<float> values) const;
   // Makes all that was written durable.
   void sync() const;
-  // As terrace::checksum() of all its bytes; `look` is called with the number of bytes done, and may throw to stop.
+  // Returns the terrace::checksum() of all bytes of the array; `look` is called with the number of bytes done, and may
+  // throw to stop.
   std::string checksum_of(const StoredArray& array, const std::function<void(uint64_t)>& look) const;
 
  private:

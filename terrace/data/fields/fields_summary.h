@@ -1,4 +1,4 @@
-// What is in a dataset of fields, in words and as JSON, and whether its arrays are whole.
+// Tells in words and as JSON what is in a dataset of fields, and checks whether its arrays are whole.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace terrace::data {
 
-// Times, parts, grid, variables and constants with units, means and deviations.
+// Tells times, parts, grid, variables and constants with units, means and deviations.
 PrepareResult summary_of_fields(const FieldsDescription& description, const std::string& prefix);
 
 // Throws UserError that names the first array whose checksum is not that of the description. Reads the whole file.

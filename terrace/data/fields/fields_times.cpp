@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t day_of_seconds = 86400;
 
-// For each variable of the dataset and each time whether a file has it.
+// Whether a file has a variable of the dataset at a time: [variables][times].
 using Presence = std::vector<std::vector<bool>>;
 
 int64_t number_of(const std::vector<int64_t>& times, int64_t time) {
@@ -34,7 +34,7 @@ std::vector<int64_t> all_times(const FieldsPlan& plan) {
   return times;
 }
 
-// The file, other than that of the piece, which has the variable at this time.
+// Returns the file, other than that of the piece, which has the variable at this time.
 std::string other_file(const FieldsPlan& plan, const FieldPiece& than, int64_t output, int64_t time) {
   for (const FieldPiece& piece : plan.pieces) {
     if (&piece == &than || std::ranges::find(piece.outputs, output) == piece.outputs.end()) continue;
@@ -70,7 +70,7 @@ Presence presence_of(const FieldsPlan& plan, const std::vector<int64_t>& times) 
   return present;
 }
 
-// A file with the time.
+// Returns a file that has the time.
 std::string file_with(const FieldsPlan& plan, int64_t time) {
   for (const FieldPiece& piece : plan.pieces) {
     const std::vector<int64_t>& times = plan.axes[plan.axis_of_file[piece.file]];
@@ -94,8 +94,8 @@ void check_complete(const FieldsPlan& plan, const std::vector<int64_t>& times, c
   throw_problems(problems, "variables that lack times");
 }
 
-// The most months, such as 1, 3 of seasons or 12 of years, of which every time lies a multiple after the one before, by
-// its month and about by its days; 0 where there are none.
+// Returns the largest number of months, such as 1, 3 of seasons or 12 of years, of which every time lies a multiple
+// after the one before, by its month and about by its days; 0 where there is none.
 int64_t step_months(Calendar calendar, const std::vector<int64_t>& times) {
   int64_t step = 0;
   for (size_t i = 1; i < times.size(); ++i) {
@@ -110,7 +110,7 @@ int64_t step_months(Calendar calendar, const std::vector<int64_t>& times) {
   return step;
 }
 
-// Whether all times lie on the same day of their months and time of the day.
+// Returns whether all times lie on the same day of their months and time of the day.
 bool are_on_one_day(Calendar calendar, const std::vector<int64_t>& times) {
   const Date first = date_of(calendar, times.front());
   return std::ranges::all_of(times, [&](int64_t time) {

@@ -12,7 +12,7 @@ const std::vector<int64_t>& axis_of_piece(const FieldsPlan& plan, size_t piece) 
 
 bool is_taken(int64_t output) { return output >= 0; }
 
-// Of a time of the piece that is taken.
+// Returns the number of values that are taken of one time of the piece.
 uint64_t values_of_time(const FieldsPlan& plan, size_t piece) {
   return static_cast<uint64_t>(std::ranges::count_if(plan.pieces[piece].outputs, is_taken)) *
          static_cast<uint64_t>(plan.description.places());

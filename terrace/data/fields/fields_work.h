@@ -1,4 +1,4 @@
-// Which values of the input files are still to be written, and which rank writes them.
+// Tells which values of the input files are still to be written, and which rank writes them.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,18 @@ struct PieceTimes {
   bool operator==(const PieceTimes&) const = default;
 };
 
-// In ascending order, without overlaps.
+// The times of pieces in ascending order, without overlaps.
 using FieldsWork = std::vector<PieceTimes>;
 
 FieldsWork all_work(const FieldsPlan& plan);
-// Without what is done.
+// Returns all work without what is done.
 FieldsWork work_left(const FieldsWork& all, const FieldsWork& done);
-// Adds times to what is done, in any order.
+// Adds times to what is done; calls may come in any order of the times.
 void add_work(FieldsWork& done, const PieceTimes& more);
-// The values that are written for the work.
+// Returns the number of values that are written for the work.
 uint64_t values_of(const FieldsPlan& plan, const FieldsWork& work);
-// The rank's part: ranks have the same number of values, up to one time of a piece, one after another in the order of
-// the files.
+// Returns the rank's part of the work: ranks have the same number of values, up to one time of a piece, one after
+// another in the order of the files.
 FieldsWork work_of_rank(const FieldsPlan& plan, const FieldsWork& work, int64_t rank, int64_t ranks);
 
 }  // namespace terrace::data

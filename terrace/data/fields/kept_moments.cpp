@@ -11,7 +11,7 @@
 namespace terrace::data {
 namespace {
 
-// The means and deviations of `kept` in the place of the own ones of variables, or constants, of the same name.
+// Puts the means and deviations of `kept` in the place of those of variables, or constants, of the same name in `own`.
 void keep_moments(const std::vector<FieldOfDataset>& kept, const FieldsConfig& config,
                   std::vector<FieldOfDataset>& own) {
   for (FieldOfDataset& field : own) {

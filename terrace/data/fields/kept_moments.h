@@ -8,11 +8,12 @@
 
 namespace terrace::data {
 
-// The file that data.statistics names, or else the description of the dataset.
+// Returns the file that data.statistics names, or else the description of the dataset.
 std::string statistics_path(const FieldsConfig& config);
 
-// That of the file; where the run began with the weights of a checkpoint, with the means and deviations of variables
-// and constants that it knows (FieldsConfig::kept_statistics). Throws UserError where these are of other units.
+// Returns the description in the file of statistics_path(). Where the run began with the weights of a checkpoint,
+// variables and constants that the checkpoint knows have its means and deviations (FieldsConfig::kept_statistics).
+// Throws UserError where these are of other units.
 FieldsDescription statistics_of(const FieldsConfig& config);
 
 }  // namespace terrace::data

@@ -14,7 +14,7 @@ LongitudeCircle longitude_circle(const std::vector<double>& longitudes) {
   std::vector<size_t> ascending(count);
   std::iota(ascending.begin(), ascending.end(), size_t{0});
   std::ranges::sort(ascending, {}, turned);
-  std::vector<double> gaps;  // behind each of them
+  std::vector<double> gaps;  // behind each longitude, in ascending order
   for (size_t i = 0; i < count; ++i) {
     const double next = i + 1 < count ? turned(ascending[i + 1]) : turned(ascending[0]) + around;
     gaps.push_back(next - turned(ascending[i]));

@@ -15,7 +15,7 @@ double unit_of(const Moments& moments) { return moments.deviation > 0 ? moments.
 void normalise(std::span<const float> field, const Moments& moments, std::span<float> numbers) {
   const double unit = unit_of(moments), mean = moments.mean;
   float* const to = numbers.data();
-  // Without a branch, so that the compiler computes several values at once.
+  // The loop has no branch, so that the compiler computes several values at once.
   for (size_t i = 0; i < field.size(); ++i) {
     const auto number = static_cast<float>((static_cast<double>(field[i]) - mean) / unit);
     to[i] = std::isnan(field[i]) ? 0.0F : number;

@@ -8,12 +8,13 @@
 
 namespace terrace::data {
 
-// value = mean + deviation * number; a deviation of 0 counts as 1, and a missing value becomes 0. Both are as long.
+// Computes the numbers of value = mean + deviation * number; a deviation of 0 counts as 1, and a missing value becomes
+// 0. The field and its numbers are equally long.
 void normalise(std::span<const float> field, const Moments& moments, std::span<float> numbers);
-// The other way, in place.
+// Turns numbers into the values of a field, in place.
 void denormalise(std::span<float> numbers, const Moments& moments);
 
-// Cosines of the latitudes over their mean.
+// Returns the cosines of the latitudes over their mean.
 std::vector<double> cosine_weights(const std::vector<double>& latitudes);
 
 }  // namespace terrace::data

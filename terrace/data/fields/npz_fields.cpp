@@ -108,7 +108,7 @@ class NpzFields : public FieldFile {
     return {numbers.begin(), numbers.end()};
   }
 
-  // A shard begins where those before it end. All shards of a year together have its 365 days.
+  // Computes the times. A shard begins where those before it end, and all shards of a year together have its 365 days.
   void add_times() {
     const std::optional<ShardName> own = shard_name(contents_.path);
     if (!own) throw UserError::of("{} is not named YEAR_SHARD.npz, which would say its times", contents_.path.string());

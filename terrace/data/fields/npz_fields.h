@@ -9,7 +9,7 @@
 
 namespace terrace::data {
 
-// By its name: other .npz files lie beside shards.
+// Recognises a shard by its name: other .npz files lie beside shards.
 bool is_shard_of_fields(const std::filesystem::path& path);
 
 std::unique_ptr<FieldFile> open_npz(const std::filesystem::path& path);

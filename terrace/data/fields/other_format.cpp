@@ -35,8 +35,8 @@ constexpr std::array<Format, 11> formats = {
      {"<!DOCTYPE"sv, "a page of the web", "a download may have failed; copy it again"},
      {"<html"sv, "a page of the web", "a download may have failed; copy it again"}}};
 
-// Where the first message of GRIB begins: its edition, 1 or 2; 0 where there is none. Files that came by the
-// meteorological network have a heading of some lines before it.
+// Returns the edition of the first message of GRIB, 1 or 2; 0 where there is no message. Files that came by the
+// meteorological network have a heading of some lines before the message.
 int edition_of_grib(std::string_view begin) {
   constexpr size_t longest_heading = 256, edition_at = 7;
   const size_t at = begin.substr(0, longest_heading).find("GRIB");

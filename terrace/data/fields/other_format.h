@@ -8,8 +8,8 @@
 
 namespace terrace::data {
 
-// "is GRIB of edition 2, which is not read; write it as NetCDF, .." by the bytes with which a file begins; "" for
-// NetCDF, HDF5 and formats that are not known.
+// Returns what the format is and what to do, by the bytes with which a file begins: "is GRIB of edition 2, which is not
+// read; write it as NetCDF, .."; "" for NetCDF, HDF5 and formats that are not known.
 std::string other_format(std::span<const std::byte> file, const std::filesystem::path& path);
 
 }  // namespace terrace::data

@@ -19,7 +19,7 @@ namespace {
 
 using Names = std::map<std::string, std::string, std::less<>>;
 
-// Whole texts that are no product of symbols, in lower case and without spaces and underscores.
+// Returns the units of whole texts that are no product of symbols, in lower case and without spaces and underscores.
 const Names& whole_names() {
   static const Names names = {{"", "1"},
                               {"1", "1"},
@@ -121,7 +121,7 @@ std::string symbol_of(std::string_view word) {
   return found == symbols().end() ? "" : found->second;
 }
 
-// Letters outside of ASCII that units are written with: those of powers, dots and the two letters mu.
+// Writes in ASCII the other letters that units have: those of powers, dots and the two letters mu.
 std::string in_ascii(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 16> letters = {{{"⁰", "0"},
                                                                                       {"¹", "1"},
@@ -149,7 +149,7 @@ std::string in_ascii(std::string_view text) {
   return ascii;
 }
 
-// Older files are in Latin-1, which no text beyond ASCII in UTF-8 looks like.
+// Returns the text in UTF-8. Older files are in Latin-1, which no text beyond ASCII in UTF-8 looks like.
 std::string in_utf8(std::string_view text) {
   if (valid_length(text) == text.size()) return std::string(text);
   std::string utf8;
@@ -252,8 +252,8 @@ bool is_one_of(std::string_view text, const std::vector<std::string_view>& words
   return std::ranges::find(words, lower_case(text)) != words.end();
 }
 
-// Units of the usual symbols and names alone. What is meant by them in files of weather and climate is not always what
-// it is in general: "mb" is a pressure there, and an area in udunits.
+// Returns units by the usual symbols and names alone. Their meaning in files of weather and climate is not always the
+// general one: "mb" is a pressure here, and an area in udunits.
 std::optional<std::string> usual_units(const std::string& utf8) {
   std::string packed = lower_case(utf8);
   std::erase_if(packed, [](char c) { return c == ' ' || c == '_'; });
@@ -263,7 +263,7 @@ std::optional<std::string> usual_units(const std::string& utf8) {
   return UnitReader(ascii).read();
 }
 
-// The definition of canonical units by udunits. Sverdrups are sieverts there.
+// Returns the definition of canonical units by udunits, which takes sverdrups for sieverts.
 std::string definition_of(const std::string& canonical) {
   return canonical.find("Sv") != std::string::npos ? canonical : unit_definition(canonical).value_or(canonical);
 }
@@ -271,8 +271,8 @@ std::string definition_of(const std::string& canonical) {
 }  // namespace
 
 std::optional<std::string> canonical_units(std::string_view text) {
-  // Of coordinates, which are no fields: a file with latitudes as a field mostly has another grid than it seems to
-  // have.
+  // Degrees of latitude and longitude are units of coordinates, which are no fields: a file with latitudes as a field
+  // mostly has another grid than it seems to have.
   if (are_degrees_north(text) || are_degrees_east(text)) return std::nullopt;
   const std::string utf8 = in_utf8(text);
   const std::optional<std::string> usual = usual_units(utf8);

@@ -7,17 +7,17 @@
 
 namespace terrace::data {
 
-// The units in the form "m2 s-2", "1" for none; no value where they are not known. Upper and lower case differ only
-// where a symbol of the other case is known too. Units that are no product of the usual symbols have the form in which
-// udunits defines them, "0.001 1" for "1e-3". Nothing is converted: "hPa" and "Pa" are different.
+// Returns the units in the form "m2 s-2", "1" for none; no value where they are not known. Upper and lower case differ
+// only where a symbol of the other case is known too. Units that are no product of the usual symbols have the form in
+// which udunits defines them, "0.001 1" for "1e-3". Nothing is converted: "hPa" and "Pa" are different.
 std::optional<std::string> canonical_units(std::string_view text);
 
-// Whether both are known and mean the same: "g/kg" and "1e-3", where udunits is built in.
+// Returns whether both are known and mean the same: "g/kg" and "1e-3", where udunits is built in.
 bool are_same_units(std::string_view a, std::string_view b);
 
 bool are_degrees_north(std::string_view units);
 bool are_degrees_east(std::string_view units);
-// How many hPa a unit of pressure is; no value where it is none.
+// Returns how many hPa a unit is; no value where it is no unit of pressure.
 std::optional<double> hectopascals(std::string_view units);
 
 }  // namespace terrace::data

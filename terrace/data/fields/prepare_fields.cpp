@@ -40,7 +40,7 @@ namespace fs = std::filesystem;
 constexpr int64_t least_days_of_year = 330;  // from the first time of a year to its last one, which may be a month's
 constexpr size_t block_bytes = size_t{32} << 20;  // of a file's numbers that are read at once
 
-// The prefix that --output means: P, also where it is given as P.nc or P.json.
+// Returns the prefix that --output means: P, also where --output is P.nc or P.json.
 std::string fields_prefix(const std::string& output) {
   if (output.empty() || output.ends_with('/')) {
     throw UserError::of("--output \"{}\" names no file; give a prefix such as data/era5", output);
@@ -58,10 +58,10 @@ void check_fields_absent(const std::string& prefix) {
   }
 }
 
-// One preparation, step by step.
+// Runs one preparation, step by step.
 class FieldsRun {
  public:
-  // `left` of a preparation that is continued, if it was the same.
+  // `left` is the state of a preparation that is continued, if it was the same.
   FieldsRun(const PrepareRequest& request, PrepareRanks& ranks, std::string prefix,
             std::optional<FieldsProgress::Left> left)
       : request_(request),
@@ -153,7 +153,7 @@ class FieldsRun {
         *all.harmonics, days);
   }
 
-  // What is written of which inputs, by their names, sizes and times of change.
+  // Identifies what is written of which inputs, by their names, sizes and times of change.
   std::string identity_of_plan() const {
     Json files = Json::array();
     for (const fs::path& path : plan_.files) {
@@ -196,7 +196,7 @@ class FieldsRun {
     take_places(*left_);
   }
 
-  // The other ranks find it by what the first one recorded.
+  // The other ranks find the file by what the first rank recorded.
   void join_file() {
     const std::optional<FieldsProgress::Left> begun = FieldsProgress::find(prefix_);
     if (!begun) {
@@ -246,7 +246,7 @@ class FieldsRun {
 
   // Files may repeat a constant, with the same values.
   void write_constants(const StoreFile& store) {
-    std::map<size_t, std::pair<std::vector<float>, size_t>> written;  // with the file, by number
+    std::map<size_t, std::pair<std::vector<float>, size_t>> written;  // values, file; by number of the constant
     for (const FieldPiece& piece : plan_.constants) {
       const std::unique_ptr<FieldFile> file = open_file(piece);
       file->read({.variable = piece.variable, .first_level = piece.first_level, .levels = piece.outputs.size()},
@@ -270,7 +270,7 @@ class FieldsRun {
     }
   }
 
-  // Blocks of times that fit the memory, and where possible the file's own chunks.
+  // Returns the times of a block, which fits the memory, and where possible the file's own chunks.
   size_t times_at_once(const FieldFile& file, const FieldPiece& piece) const {
     const size_t levels = piece.outputs.size(), time_bytes = levels * places() * sizeof(double);
     const size_t fitting = std::max<size_t>(1, block_bytes / time_bytes), chunk = file.times_in_chunk(piece.variable);
@@ -300,7 +300,8 @@ class FieldsRun {
     }
   }
 
-  // Of numbers. The first rank shows the progress of all, as if the others had done as much as it has.
+  // Shows the progress in numbers. The first rank shows the progress of all, as if the others had done as much as it
+  // has.
   void show(Progress& progress, uint64_t before, uint64_t done, const std::string& detail = "") const {
     if (ranks_.is_first())
       progress.update((before + done * static_cast<uint64_t>(ranks_.size())) * sizeof(float), detail);
@@ -421,7 +422,7 @@ class FieldsRun {
   FieldsPlan plan_;
   fs::path partial_;  // the unfinished P.nc
   std::vector<float> values_;
-  uint64_t before_ = 0, written_ = 0;  // numbers that earlier processes wrote, and this one
+  uint64_t before_ = 0, written_ = 0;  // the numbers that earlier processes wrote, and those of this one
 };
 
 }  // namespace

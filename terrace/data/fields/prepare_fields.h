@@ -7,7 +7,7 @@ namespace terrace::data {
 
 class FieldsPreparation : public Preparation {
  public:
-  // How far it has come is recorded at most so often, for --resume.
+  // How far a preparation has come is recorded at most every so many seconds, for --resume.
   explicit FieldsPreparation(double seconds_between_records = 30) : seconds_between_records_(seconds_between_records) {}
 
   std::string kind() const override { return "fields"; }

@@ -33,17 +33,17 @@ struct ScannedFields {
 ScannedFields scan_fields(const std::vector<std::filesystem::path>& files, const std::vector<DimensionChoice>& choices,
                           const std::function<void(size_t)>& look);
 
-// Whether all coordinates are equal as far as fp32 keeps them.
+// Returns whether all coordinates are equal as far as fp32 keeps them.
 bool are_same_grid(const FieldGrid& a, const FieldGrid& b);
-// "73 latitudes from -90 to 90 and 144 longitudes from 0 to 357.5".
+// Returns the grid in words: "73 latitudes from -90 to 90 and 144 longitudes from 0 to 357.5".
 std::string grid_text(const FieldGrid& grid);
-// Whether instants of the two calendars mean the same; those without times agree with any.
+// Returns whether instants of the two calendars mean the same; calendars without times agree with any.
 bool calendars_agree(Calendar a, const std::vector<int64_t>& times_of_a, Calendar b,
                      const std::vector<int64_t>& times_of_b);
 
-// "z_500" for z at 500 hPa.
+// Returns the name of a variable at a level: "z_500" for z at 500 hPa.
 std::string name_at_level(const std::string& variable, double level);
-// For each level of a variable its name in the dataset; its own name where it has no levels.
+// Returns the name in the dataset for each level of a variable; the variable's own name where it has no levels.
 std::vector<std::string> field_names(const FileVariable& variable);
 
 // The variables of all files, by name in the order in which they occur, with the levels of all files, ascending.
@@ -51,7 +51,7 @@ struct KnownVariable {
   FileVariable first = {};  // as in the first file that has it
   size_t first_file = 0;
   std::vector<double> levels = {};
-  bool without_levels = false;  // in some file it has none
+  bool without_levels = false;  // the variable has none in some file
 };
 std::vector<KnownVariable> variables_of(const ScannedFields& scanned);
 

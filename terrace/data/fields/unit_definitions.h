@@ -1,4 +1,4 @@
-// What units mean, by the library udunits2 where it is built in.
+// Tells what units mean, by the library udunits2 where it is built in.
 #pragma once
 
 #include <optional>
@@ -6,8 +6,8 @@
 
 namespace terrace::data {
 
-// The definition in units of the SI, such as "100 m-1.kg.s-2" for "hPa", of a text in UTF-8. No value for what udunits
-// does not know, and for everything where the program is built without it or its tables are not installed.
+// Returns the definition in units of the SI, such as "100 m-1.kg.s-2" for "hPa", of a text in UTF-8. No value for what
+// udunits does not know, and for everything where the program is built without udunits or its tables are not installed.
 std::optional<std::string> unit_definition(const std::string& units);
 
 }  // namespace terrace::data

@@ -23,7 +23,7 @@ constexpr const char* array_file = ".zarray";
 constexpr const char* attributes_file = ".zattrs";
 constexpr const char* file_of_version_3 = "zarr.json";
 
-// Bytes of a number of a type such as "<f4"; 0 for types that are no little-endian numbers.
+// Returns the bytes of a number of a type such as "<f4"; 0 for types that are no little-endian numbers.
 uint64_t bytes_of_type(const std::string& type) {
   if (type.size() < 3 || (type[0] != '<' && type[0] != '|') || (type[1] != 'f' && type[1] != 'i' && type[1] != 'u')) {
     return 0;
@@ -35,7 +35,7 @@ uint64_t bytes_of_type(const std::string& type) {
 
 bool is_null(const Json& json, const char* key) { return !json.contains(key) || json.at(key).is_null(); }
 
-// "blosc (lz4)", by the name of a codec and of the compressor in it, in version 2 and 3.
+// Names a codec and the compressor in it, "blosc (lz4)", in version 2 and 3.
 std::string codec_text(const Json& codec) {
   if (!codec.is_object()) return codec.is_string() ? codec.get<std::string>() : "an unknown codec";
   const std::string name = codec.value("id", codec.value("name", "an unknown codec"));
@@ -49,7 +49,8 @@ std::string codec_text(const Json& codec) {
   return parts.empty() ? name : fmt::format("{} ({})", name, fmt::join(parts, ", "));
 }
 
-// The arrays of a store of version 3 with their codecs: "t2m has the codecs bytes, zstd"; "" where there are none.
+// Names the arrays of a store of version 3 with their codecs: "t2m has the codecs bytes, zstd"; "" where there are
+// none.
 std::string codecs_of_version_3(const std::filesystem::path& folder) {
   std::vector<std::string> arrays;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -65,8 +66,8 @@ std::string codecs_of_version_3(const std::filesystem::path& folder) {
   return fmt::format("{}", fmt::join(arrays, ", "));
 }
 
-// Python writes NaN, Infinity and -Infinity, which no JSON has, for numbers that mean none and no limit; null is read
-// as these too.
+// Replaces NaN, Infinity and -Infinity, which no JSON has, by null, which is read as these too. Python writes them for
+// numbers that mean none and no limit.
 std::string with_null_for_nan(const std::string& text) {
   constexpr std::array<std::string_view, 3> words = {"-Infinity", "Infinity", "NaN"};
   std::string json;
@@ -86,7 +87,7 @@ std::string with_null_for_nan(const std::string& text) {
   return json;
 }
 
-// An empty object where the file is missing.
+// Returns the object in a file; an empty one where the file is missing.
 Json object_of(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return Json::object();
   Json json = parse_json_or_discard(with_null_for_nan(read_text(path)));
@@ -94,8 +95,8 @@ Json object_of(const std::filesystem::path& path) {
   return json;
 }
 
-// Null, lists that are empty or hold anything but numbers, and lists of whole numbers of which a later one may not fit
-// the type of the first; libnetcdf refuses them with the whole store.
+// Returns whether libnetcdf refuses the value together with the whole store: null, lists that are empty or hold
+// anything but numbers, and lists of whole numbers of which a later one may not fit the type of the first.
 bool is_unusual(const Json& value) {
   if (!value.is_array()) return value.is_null();
   double largest = 0;
@@ -106,7 +107,7 @@ bool is_unusual(const Json& value) {
   return value.empty() || (value.size() > 1 && largest > 127);
 }
 
-// What is wrong with the array of a folder, or "".
+// Returns what is wrong with the array of a folder, or "".
 std::string problem_with_array(const std::filesystem::path& folder) {
   const Json json = parse_json_or_discard(read_text(folder / array_file));
   try {

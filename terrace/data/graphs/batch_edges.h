@@ -17,7 +17,7 @@ struct BatchEdges {
 
   int64_t nodes() const { return std::ssize(first_edge) - 1; }
   int64_t edges() const { return std::ssize(receivers); }
-  // Adds a graph behind those that are there. `with_pairs`: each of its edges has one back.
+  // Adds a graph behind those that are there. `with_pairs` says that each of its edges has one back.
   void add(const NodesAndEdges& graph, const Cell& cell, bool with_pairs);
 };
 

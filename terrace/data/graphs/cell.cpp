@@ -10,13 +10,13 @@
 namespace terrace::data {
 namespace {
 
-// Of the volume to the product of the lengths. The flattest cells of real crystals are far above it.
+// The least ratio of the volume to the product of the lengths. The flattest cells of real crystals are far above it.
 constexpr double least_relative_volume = 1e-6;
 
 Vector3 scaled(const Vector3& a, double factor) { return {a[0] * factor, a[1] * factor, a[2] * factor}; }
 Vector3 unit(const Vector3& a) { return scaled(a, 1 / length(a)); }
 
-// A unit vector at a right angle to the given one: of the axis that is farthest from it.
+// Returns a unit vector at a right angle to `a` and to the axis that is farthest from `a`.
 Vector3 perpendicular_to(const Vector3& a) {
   size_t farthest = 0;
   for (size_t k = 1; k < 3; ++k) {
@@ -27,7 +27,7 @@ Vector3 perpendicular_to(const Vector3& a) {
   return unit(cross(a, axis));
 }
 
-// Replaces the vectors without periodicity.
+// Returns the vectors of the cell, with those that have no periodicity replaced.
 std::array<Vector3, 3> completed(const Cell& cell) {
   std::array<Vector3, 3> vectors = cell.vectors;
   const int count = cell.periodic[0] + cell.periodic[1] + cell.periodic[2];

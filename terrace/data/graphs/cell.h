@@ -22,11 +22,12 @@ double dot(const Vector3& a, const Vector3& b);
 Vector3 cross(const Vector3& a, const Vector3& b);
 double length(const Vector3& a);
 
-// Of the three vectors as they are given, whatever is periodic: that by which ASE divides stress. 0 where a vector is
-// zero or all lie in one plane: such a structure, as a molecule without a cell, has no stress.
+// Returns the volume of the three vectors as they are given, whatever is periodic: the volume by which ASE divides
+// stress. 0 where a vector is zero or all lie in one plane: such a structure, as a molecule without a cell, has no
+// stress.
 double volume_of(const Cell& cell);
 
-// From a position to its image that is `shift` times the periodic vectors away.
+// Returns the offset from a position to its image that is `shift` times the periodic vectors away.
 Vector3 image_offset(const std::array<int32_t, 3>& shift, const Cell& cell);
 
 // Three vectors that span the space: those of the periodic directions, and for the others unit vectors that are
@@ -41,11 +42,11 @@ struct SpanningCell {
 // periodic vectors of which one lies in the plane or on the line of the others.
 std::string problem_of(const Cell& cell);
 
-// For cells without problems.
+// Returns the spanning vectors of a cell without problems.
 SpanningCell spanning_cell(const Cell& cell);
 
-// The cell of a crystal by its lengths and the angles (degrees) between b and c, a and c, a and b, with a along x and b
-// in the plane of x and y, as ASE and most programs place it. Periodic in all directions.
+// Returns the cell of a crystal by its lengths and the angles (degrees) between b and c, a and c, a and b, with a along
+// x and b in the plane of x and y, as ASE and most programs place it. The cell is periodic in all directions.
 Cell cell_of_lengths(const Vector3& lengths, const Vector3& angles_degrees);
 
 }  // namespace terrace::data

@@ -41,7 +41,7 @@ double rounded_length(const NodesAndEdges& graph, const Cell& cell, const Join& 
   return std::round(length(vector) / rounding_angstrom);
 }
 
-// The numbers of edges that nodes receive and send.
+// Returns the numbers of edges that nodes receive and send.
 std::vector<double> degrees_of(const NodesAndEdges& graph) {
   std::vector<double> degrees(static_cast<size_t>(graph.nodes()));
   for (const auto* nodes : {&graph.edges.receivers, &graph.edges.senders}) {
@@ -79,7 +79,7 @@ struct CoarseEdge {
   bool is_with(const CoarseEdge& other) const { return sender == other.sender && shift == other.shift; }
 };
 
-// Those to a cluster with the given members, sorted.
+// Finds the edges to a cluster with the given members, sorted.
 void find_edges(const NodesAndEdges& graph, const Clusters& clusters, std::span<const int64_t> members,
                 std::vector<CoarseEdge>& found) {
   found.clear();
@@ -111,7 +111,7 @@ std::vector<double> mean_positions(const NodesAndEdges& graph, const Cell& cell,
   return sums;
 }
 
-// Of the edges that became one.
+// Adds the mean features of the edges that became one.
 void add_mean_features(const NodesAndEdges& graph, std::span<const CoarseEdge> merged, std::vector<float>& features) {
   const size_t columns = graph.edge_features.size() / graph.edges.receivers.size();
   for (size_t column = 0; column < columns; ++column) {

@@ -21,10 +21,10 @@ struct NodesAndEdges {
   int64_t nodes() const { return static_cast<int64_t>(positions.size()) / 3; }
 };
 
-// Which edge joins its two nodes first.
+// The rule that says which edge joins its two nodes first.
 enum class JoinOrder {
-  length,  // the shortest one; lengths that round to the same multiple of 1e-6 are ties
-  degree,  // that of the largest 1 / d_i + 1 / d_j, where d is the number of edges that a node receives and sends
+  length,  // the shortest edge; lengths that round to the same multiple of 1e-6 are ties
+  degree,  // the edge of the largest 1 / d_i + 1 / d_j, where d is the number of edges that a node receives and sends
 };
 
 // A matching by heavy edges as in Graclus (Dhillon, Guan and Kulis, IEEE TPAMI 29, 2007), whose criterion for edges
@@ -42,9 +42,10 @@ struct Clusters {
 };
 Clusters clusters_of(const NodesAndEdges& graph, const Cell& cell, JoinOrder order);
 
-// The graph of the clusters: each is where the mean of its nodes is. For each edge that leaves a cluster, to another
-// one or to an image of itself, there is one between the clusters; those with the same receiver, sender and shift are
-// one, which has the mean of their features. If the edges of the graph are mutual, so are these.
+// Returns the graph of the clusters, each of which lies at the mean of its nodes. For each edge that leaves a cluster,
+// to another one or to an image of itself, there is one between the clusters; those with the same receiver, sender and
+// shift are one edge, which has the mean of their features. If the edges of the graph are mutual, so are those of the
+// result.
 NodesAndEdges coarse_graph(const NodesAndEdges& graph, const Cell& cell, const Clusters& clusters);
 
 }  // namespace terrace::data

@@ -16,7 +16,7 @@
 namespace terrace::data {
 namespace {
 
-// Of structures and atoms.
+// Visits the properties of structures and atoms.
 template <typename Visit>
 void for_properties(Structure& structure, const Visit& visit) {
   for (Properties* properties : {&structure.of_structure, &structure.of_atoms}) {
@@ -55,7 +55,8 @@ std::string examples_of(Quantity quantity) {
                                         : "hartree, eV or another";
 }
 
-// An energy in hartree beside forces in an unknown unit is no derivative and its integral, nor are two energies one.
+// Throws UserError where an energy or forces are converted and a property beside them has no unit: forces in an unknown
+// unit are no derivative of an energy in hartree, and two energies would be in different units.
 void check_units_beside(Structure& structure) {
   std::map<Quantity, std::pair<std::string, std::string>> converted;  // a name and its unit
   for (const auto& [name, unit] : structure.units) {
@@ -67,7 +68,7 @@ void check_units_beside(Structure& structure) {
   for_properties(structure, [&](const std::string& name, const PropertyValues&) {
     const Quantity quantity = quantity_of(name);
     if (quantity == Quantity::other || structure.units.contains(name)) return;
-    // What ASE writes as free_energy is in the unit of energy.
+    // The property that ASE writes as free_energy is in the unit of energy.
     const bool is_another = converted.contains(quantity);
     const auto& [beside, unit] = is_another ? converted.at(quantity) : converted.begin()->second;
     throw UserError::of(

@@ -11,16 +11,17 @@
 
 namespace terrace::data {
 
-// The name before -unit, _units and the like; no value where the key has no such end.
+// Returns the name before -unit, _units and the like; no value where the key has no such end.
 std::optional<std::string> name_in_unit_key(std::string_view key);
 
-// The name of what has the unit that such a key declares: "energy" of energy-unit, REF_stress_units and the like;
-// "length" of length-unit, pos-unit, cell-unit and the like. No value for other keys.
+// Returns the name of what has the unit that such a key declares: "energy" for energy-unit, "REF_stress" for
+// REF_stress_units; "length" for length-unit, pos-unit, cell-unit and the like. No value for other keys.
 std::optional<std::string> property_of_unit_key(std::string_view key);
 
-// Multiplies what has the declared units: the property of that name, or where there is none all of its quantity; a
-// length is that of positions and cell. Throws UserError for units that are not known, and where an energy or forces
-// are converted and others beside them have no declared unit, since the one is to be a derivative of the other.
+// Multiplies what has the declared units: the property of that name, or where there is none all properties of its
+// quantity; a length is that of positions and cell. Throws UserError for units that are not known, and where an energy
+// or forces are converted and others beside them have no declared unit, since the one is to be a derivative of the
+// other.
 void convert_declared_units(const std::map<std::string, std::string>& declared, Structure& structure);
 
 // The units of all structures of a dataset, of which each property has one.
@@ -30,13 +31,13 @@ class DeclaredUnits {
   // it: a property is in another unit, or was converted in one of them and has no declared unit in the other. Lengths
   // of a file whose format has angstrom need no unit.
   std::string add(const Structure& structure, const std::string& place, bool is_in_angstrom);
-  // Of properties that are not converted.
+  // Returns the units of properties that are not converted, by name.
   const std::map<std::string, std::string>& of_others() const { return of_others_; }
 
  private:
-  // Places of the first structures.
+  // Places of the first structures in which a property was converted, and in which it has no declared unit.
   struct Found {
-    std::string converted = {}, unit = {};  // and from which unit
+    std::string converted = {}, unit = {};  // `unit`: the unit from which it was converted
     std::string undeclared = {};
   };
   std::string add_converted(const std::string& name, const Structure& structure, const std::string& place);

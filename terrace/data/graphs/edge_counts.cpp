@@ -39,7 +39,7 @@ constexpr int counts_version = 1;
 constexpr size_t counts_alignment = 64;
 constexpr int64_t atoms_at_once = 2000;
 
-// Of all that edges depend on.
+// Returns a checksum of all that edges depend on.
 std::string geometry_checksum(const GraphsDescription& description) {
   std::string checksums;
   for (const char* name : {"first_atom", "positions", "cells", "periodic"}) {
@@ -57,7 +57,7 @@ Json counts_header(const GraphsDataset& dataset, const GraphsRequest& request) {
           {"geometry", geometry_checksum(dataset.description())}};
 }
 
-// The arrays of the file, one after another.
+// Returns the bytes of the arrays in the file of counts.
 size_t bytes_of_arrays(const GraphsDataset& dataset) {
   return static_cast<size_t>(dataset.structures()) * (sizeof(int64_t) + sizeof(double));
 }
@@ -82,7 +82,7 @@ std::string arrays_of(const EdgeCounts& counts) {
   return arrays;
 }
 
-// Reads the whole file.
+// Returns whether the bytes of a file are these counts, undamaged. Reads the whole file.
 bool has_counts(std::span<const std::byte> bytes, const Json& header, size_t bytes_of_arrays) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const size_t line = text.find('\n');
@@ -95,7 +95,7 @@ bool has_counts(std::span<const std::byte> bytes, const Json& header, size_t byt
   return own == header && arrays.size() == bytes_of_arrays && expected == checksum(arrays);
 }
 
-// No value where there is no file, or one that does not fit.
+// Returns the counts in the file; no value where there is no file, or one that does not fit.
 std::optional<EdgeCounts> kept_counts(const GraphsDataset& dataset, const GraphsRequest& request) {
   const fs::path path = edge_counts_path(dataset.prefix(), request);
   std::error_code error;
@@ -109,7 +109,7 @@ std::optional<EdgeCounts> kept_counts(const GraphsDataset& dataset, const Graphs
     if (fits != "yes") return std::nullopt;
     auto file = std::make_shared<const MappedFile>(path);
     const std::span<const std::byte> bytes = file->bytes();
-    // Another one by now.
+    // The file may be another one by now.
     if (bytes.size() < size || (bytes.size() - size) % counts_alignment != 0) return std::nullopt;
     return counts_in(std::move(file), bytes.last(size));
   } catch (const UserError&) {
@@ -166,7 +166,7 @@ struct CountedRange {
   std::vector<std::pair<int64_t, double>> sums = {};
 };
 
-// The arrays of the file.
+// Counts all edges and returns the arrays of the file.
 std::string count_edges(const GraphsDataset& dataset, const GraphsRequest& request) {
   const NeighbourOptions options{.cutoff = request.radius, .max_neighbours = request.max_neighbours};
   std::vector<int64_t> all_edges;
@@ -201,7 +201,7 @@ std::string count_edges(const GraphsDataset& dataset, const GraphsRequest& reque
   return arrays_of({.edges = all_edges, .log_degrees = all_log_degrees});
 }
 
-// The edges of a batch are sorted by these numbers, so others would leave its memory.
+// A batch is sorted by the numbers of given edges, so numbers of atoms that are not there would leave its memory.
 void check_given_edges(const GraphsDataset& dataset) {
   for (int64_t structure = 0; structure < dataset.structures(); ++structure) {
     const GraphView view = dataset.structure(structure);
@@ -212,7 +212,7 @@ void check_given_edges(const GraphsDataset& dataset) {
   }
 }
 
-// No value where another rank holds it.
+// Locks the file; returns null where another rank holds it.
 std::unique_ptr<FileLock> lock_or_nothing(const fs::path& path) {
   try {
     return std::make_unique<FileLock>(path, "is held");
@@ -221,9 +221,9 @@ std::unique_ptr<FileLock> lock_or_nothing(const fs::path& path) {
   }
 }
 
-// The arrays of the file, by this process or another one.
+// Returns the arrays of the file, as this process or another one has counted them.
 std::string count_and_keep(const GraphsDataset& dataset, const GraphsRequest& request) {
-  // The description's file, so that no other file is left; it is not changed.
+  // The file of the description is locked, so that no other file is left; it is not changed.
   const fs::path locked = graphs_description_path(dataset.prefix());
   const fs::path folder = locked.has_parent_path() ? locked.parent_path() : fs::path(".");
   const bool can_keep = ::access(folder.c_str(), W_OK) == 0 && ::access(locked.c_str(), W_OK) == 0;
@@ -286,7 +286,7 @@ EdgeCounts edge_counts(const GraphsDataset& dataset, const GraphsRequest& reques
   const std::string arrays =
       found_in(dataset.files(), "the edges counted for " + counts_header(dataset, request).dump(),
                [&] { return count_and_keep(dataset, request); });
-  // Once more, so that the others need not ask whether the file fits.
+  // The file is taken once more, so that other processes need not ask whether it fits.
   if (std::optional<EdgeCounts> kept = kept_counts(dataset, request)) return *std::move(kept);
   const std::span<const std::byte> bytes = std::as_bytes(std::span(arrays));
   auto memory = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());

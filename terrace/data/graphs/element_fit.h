@@ -12,7 +12,7 @@
 
 namespace terrace::data {
 
-// For each element, by its atomic number (0: no atom), a number for each column of the property.
+// A number for each column of the property, for each element by its atomic number (0: no atom).
 using ElementNumbers = std::map<uint8_t, std::vector<double>>;
 
 // Least squares in double precision: the numbers e minimise the sum over structures of
@@ -26,7 +26,7 @@ class ElementFit {
 
   // `values` has `width` columns.
   void add(std::span<const uint8_t> species, std::span<const double> values, double weight);
-  // Of the elements that occur.
+  // Returns the numbers of the elements that occur.
   ElementNumbers solve() const;
 
  private:
@@ -37,7 +37,7 @@ class ElementFit {
   std::array<std::vector<double>, elements> with_values_ = {};               // of the columns with the property
 };
 
-// The sums over the atoms; elements without numbers count as 0.
+// Returns the sums over the atoms; elements without numbers count as 0.
 std::vector<double> sum_of_elements(const ElementNumbers& numbers, std::span<const uint8_t> species, int64_t width);
 
 }  // namespace terrace::data

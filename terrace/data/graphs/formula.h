@@ -7,8 +7,8 @@
 
 namespace terrace::data {
 
-// Symbols with their numbers of atoms in Hill's order, carbon and hydrogen first where there is carbon and else all by
-// the alphabet, such as "C2H6O"; "X" stands for nodes that are no atoms. "" of no atoms.
+// Returns the symbols with their numbers of atoms in Hill's order, carbon and hydrogen first where there is carbon and
+// else all by the alphabet, such as "C2H6O"; "X" stands for nodes that are no atoms. "" for no atoms.
 std::string formula_of(std::span<const uint8_t> species);
 
 }  // namespace terrace::data

@@ -26,7 +26,7 @@ constexpr std::array<const char*, 9> edge_tensors = {"receivers",     "senders",
                                                      "sender_order",  "first_sent", "vectors",
                                                      "edge_features", "pairs",      "first_edges"};
 
-// Edges by receiver, then sender, then the order of the file.
+// Returns the order of the edges by receiver, then sender, then the order of the file.
 std::vector<size_t> given_order(const GraphToBatch& graph) {
   std::vector<size_t> order(graph.receivers.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -53,7 +53,7 @@ void add_given_edges(const GraphToBatch& graph, NodesAndEdges& result) {
   std::partial_sum(list.first_edge.begin(), list.first_edge.end(), list.first_edge.begin());
 }
 
-// The atoms of a graph with its edges.
+// Returns the atoms of a graph with its edges.
 NodesAndEdges finest_graph(const GraphToBatch& graph, const GraphsRequest& request) {
   NodesAndEdges result{.positions = {graph.positions.begin(), graph.positions.end()}};
   if (request.given_edges) {
@@ -94,7 +94,7 @@ class GraphBatch {
   int64_t graphs() const { return std::ssize(graphs_); }
   int64_t atoms() const { return first_atom_.back(); }
 
-  // The values of all graphs that have the label.
+  // Returns the number of values that a label has in all graphs.
   double labelled_values(const std::string& name) const {
     double values = 0;
     for (size_t number = 0; number < request_.labels.size(); ++number) {
@@ -110,7 +110,7 @@ class GraphBatch {
     const auto found = std::ranges::find(request_.labels, name, &GraphLabel::name);
     return found == request_.labels.end() ? 1 : found->width;
   }
-  // Of the values in the data to those of the label; 0 where the graph can have no such label.
+  // Returns the factor from the values in the data to those of the label; 0 where the graph can have no such label.
   static double factor_of(const GraphToBatch& graph, const GraphLabel& label) {
     return label.is_stress ? stress_in_label(label.property, graph.cell) : 1;
   }
@@ -167,7 +167,8 @@ class GraphBatch {
     add("degree_means", std::vector<double>(statistics_.degree_means.begin(), statistics_.degree_means.end()), {2});
   }
 
-  // Where nodes are clustered, their numbers are among the sizes of every batch.
+  // Returns whether edges are read. Where nodes are clustered they always are: the clusters count among a batch's
+  // sizes.
   bool reads_edges() const {
     return request_.coarse_levels > 0 ||
            std::ranges::any_of(edge_tensors, [&](const char* name) { return names_.contains(name); });

@@ -133,7 +133,7 @@ std::string structure_name(const fs::path& file, int64_t number) {
   return fmt::format("{}: structure {}", file.string(), number + 1);
 }
 
-// False at the end of the file.
+// Reads more of the file. Returns false at the end of the file.
 bool GraphPieces::read_more(size_t bytes) {
   const size_t had = text_.size();
   text_.resize(had + bytes);
@@ -151,7 +151,7 @@ GraphPiece GraphPieces::whole_file() {
   return {.file = at_, .bytes = bytes, .text = std::exchange(text_, {})};
 }
 
-// The next graphs of the file; those of the last piece end it.
+// Returns the next graphs of the file, as one piece.
 GraphPiece GraphPieces::point_sets() {
   GraphPiece piece{.file = at_, .first_number = number_, .end_number = number_};
   try {
@@ -172,7 +172,7 @@ GraphPiece GraphPieces::point_sets() {
   return piece;
 }
 
-// No value where the file has only blank lines left.
+// Returns the next frames; no value where the file has only blank lines left.
 std::optional<GraphPiece> GraphPieces::frames() {
   bool is_all = !read_more(piece_bytes);
   size_t end = 0;

@@ -28,10 +28,10 @@ struct GraphPiece {
   uint64_t bytes = 0;        // of the file
   std::string text = {};     // whole frames of extended XYZ, or the whole file
   int64_t first_number = 0;  // of its first structure in the file, from 0
-  // Of point sets, in place of text: those of the file, and the number behind the last one of the piece.
+  // For point sets, in place of text: the graphs of the file, and the number behind the last one of the piece.
   std::shared_ptr<const PointSets> sets = {};
   int64_t end_number = 0;
-  std::string problem = {};  // why the file has none
+  std::string problem = {};  // why the file has no point sets
 };
 
 struct NumberedStructure {
@@ -46,7 +46,7 @@ struct Note {
 };
 using Notes = std::map<std::string, Note>;
 void add_notes(const Notes& own, Notes& all);
-// "runs.xyz: structure 3, and 4 more: .." for each.
+// Returns a sentence for each note: "runs.xyz: structure 3, and 4 more: ..".
 std::vector<std::string> texts_of(const Notes& notes);
 
 struct ParsedPiece {
@@ -54,7 +54,8 @@ struct ParsedPiece {
   uint64_t bytes = 0;  // of the file
   std::vector<NumberedStructure> structures = {};
   std::vector<std::string> problems = {};  // with file and structure
-  // What was left out or taken for something in which structures (Structure::notes): the first of them, and how many.
+  // Notes on what was left out or taken for something (Structure::notes): the first such structure, and how many there
+  // are.
   Notes notes = {};
 };
 
@@ -62,8 +63,8 @@ struct ParsedPiece {
 class GraphPieces {
  public:
   explicit GraphPieces(const std::vector<std::filesystem::path>& files) : files_(files) {}
-  // No value behind the last file. Throws UserError where a file cannot be read. What ends in the middle of a frame is
-  // in the last piece of its file.
+  // Returns the next piece; no value behind the last file. Throws UserError where a file cannot be read. A frame that
+  // the file ends within is in the last piece of the file.
   std::optional<GraphPiece> next();
 
  private:
@@ -83,7 +84,7 @@ class GraphPieces {
   int64_t number_ = 0;
 };
 
-// A name for messages: "runs.xyz: structure 3"; `number` from 0.
+// Returns a name for messages: "runs.xyz: structure 3"; `number` counts from 0.
 std::string structure_name(const std::filesystem::path& file, int64_t number);
 
 // Parses all structures of a piece. A problem ends the structure, and where the next one's place is unknown the piece.

@@ -14,7 +14,8 @@
 namespace terrace::data {
 namespace {
 
-// Whole numbers of structures that add up to all: the shares rounded down, and the rest to the largest remainders.
+// Returns whole numbers of structures that add up to all: the shares rounded down, and the rest to the largest
+// remainders.
 std::array<double, 3> counts_of(const std::array<double, 3>& shares, size_t structures) {
   std::array<double, 3> exact = {}, counts = {};
   double left = static_cast<double>(structures);

@@ -1,4 +1,4 @@
-// What does not fit between a configuration, a model and datasets of graphs, and their sizes.
+// Finds what does not fit between a configuration, a model and datasets of graphs, and computes the sizes of graphs.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -155,7 +155,7 @@ class GraphsCheck {
     check(request_.edge_features, GraphLevel::edge);
   }
 
-  // In training each label has to be in a dataset; of data that are held out one label is enough.
+  // In training each label has to be in a dataset; for held-out data one label is enough.
   void check_labels() {
     const size_t before = problems_.size();
     size_t missing = 0;
@@ -169,7 +169,8 @@ class GraphsCheck {
     for (const GraphLabel& label : request_.labels) check_units(label);
   }
 
-  // Of forces without energies the model learns an energy up to a constant.
+  // Returns whether the data have a derivative of the label: from forces without energies the model learns an energy up
+  // to a constant.
   bool is_learned_by_derivative(const GraphLabel& label) const {
     return std::ranges::any_of(request_.labels, [&](const GraphLabel& other) {
       return other.derivative_of == label.name && has_label(other);
@@ -181,7 +182,7 @@ class GraphsCheck {
     return number < 0 ? "" : dataset.description.properties[static_cast<size_t>(number)].units;
   }
 
-  // One label has one unit in all datasets, and a derivative that of what it is the derivative of, over angstrom.
+  // One label has one unit in all datasets. A derivative has the unit of its label over angstrom.
   void check_units(const GraphLabel& label) {
     std::string units, first;
     for (const DescribedDataset& dataset : datasets_) {
@@ -255,7 +256,7 @@ class GraphsCheck {
     });
   }
 
-  // What was learned in one unit is not gone on with in another.
+  // A run does not go on in another unit than the one in which the kept statistics were learned.
   void check_units_of_statistics(const GraphsStatistics& statistics) {
     for (const GraphLabel& label : request_.labels) {
       const auto found = statistics.labels.find(label.name);
@@ -295,7 +296,7 @@ class GraphsCheck {
   std::vector<std::string> problems_;
 };
 
-// Of the structures of which a run takes steps, or those that are held out.
+// Sizes of the structures of which a run takes steps, or of those that are held out.
 struct SizesOfPart {
   int64_t structures = 0, atoms = 0, edges = 0, most_atoms = 0, most_edges = 0;
 };

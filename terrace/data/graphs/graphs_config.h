@@ -17,13 +17,13 @@ namespace terrace::data {
 struct GraphsConfig {
   std::vector<std::string> train = {};  // prefixes P of prepared datasets, see graphs_description.h
   std::vector<double> weights = {};     // one for each; empty: in proportion to their structures
-  // A file with statistics of labels that a checkpoint keeps; "": `kept_statistics`, or those of the data; "data":
-  // those of the data (kept_statistics.h).
+  // A file with statistics of labels that a checkpoint keeps; "": `kept_statistics`, or the statistics of the data;
+  // "data": the statistics of the data (kept_statistics.h).
   std::string statistics = {};
   // Not a key: the statistics of the checkpoint with whose weights the run began; "": none.
   std::string kept_statistics = {};
   std::string held_out_split = "validation";  // the part on which a model is evaluated
-  // Of a structure, for planning; 0: those of the training parts.
+  // The sizes of a structure, for planning; 0: those of the training parts.
   double average_atoms = 0, average_edges = 0;
   int64_t most_atoms = 0, most_edges = 0;
   // Not a key: datasets that take the place of `train`, all of them held out (hold_out_graphs()).
@@ -46,14 +46,14 @@ std::vector<config::IdleRule> graphs_idle_rules();
 // without a branch.
 void hold_out_graphs(GraphsConfig& config, const std::vector<std::string>& datasets, const AttachedPaths& attached);
 
-// The number in data.train of a dataset that is held out so.
+// Returns the number in data.train of a dataset that hold_out_graphs() holds out.
 int64_t branch_of(const GraphsConfig& config, const std::string& dataset);
 
 // Takes the copy of the statistics that a checkpoint keeps.
 void take_attached_graph_statistics(GraphsConfig& config, const AttachedPaths& attached);
-// The same for a run that begins with the checkpoint's weights, unless data.statistics says otherwise: labels, datasets
-// and elements that the checkpoint does not know have the statistics of the data. Returns a sentence about that for the
-// log; "" where nothing is taken.
+// Takes the copy of the statistics for a run that begins with the checkpoint's weights, unless data.statistics says
+// otherwise: labels, datasets and elements that the checkpoint does not know have the statistics of the data. Returns a
+// sentence about what was taken for the log; "" where nothing was.
 std::string keep_graph_statistics(GraphsConfig& config, const AttachedPaths& attached);
 
 }  // namespace terrace::data

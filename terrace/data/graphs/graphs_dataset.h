@@ -40,16 +40,17 @@ class GraphsDataset {
   int64_t structures() const { return description_.structures; }
   int64_t atoms_of(int64_t structure) const;
   int64_t given_edges_of(int64_t structure) const;  // 0 where the files gave no edges
-  // Its spans are valid as long as `at_hand` where that is given, which then reads what a view holds.
+  // Returns a structure, whose spans are valid as long as `at_hand` where that is given, which then reads their
+  // numbers.
   GraphView structure(int64_t structure, NumbersAtHand* at_hand = nullptr) const;
-  // [1, atoms or edges of the structure; width]; `property` is its number in the description.
+  // Returns values [1, atoms or edges of the structure; width]; `property` is its number in the description.
   std::span<const double> values(int64_t property, int64_t structure) const;
-  // The structures of a part, ascending: "train", "validation" or "test".
+  // Returns the structures of a part, ascending: "train", "validation" or "test".
   std::span<const int64_t> part(std::string_view name) const;
 
-  // The file that these arrays are mapped from.
+  // Returns the file that these arrays are mapped from.
   const MappedFile& file() const { return file_; }
-  // This file and the description: for found_in().
+  // Returns the file of the arrays and the description: for found_in().
   std::vector<std::filesystem::path> files() const;
   // Adds where the view of a structure and its values of these properties are in the file; numbers below 0 are no
   // properties.

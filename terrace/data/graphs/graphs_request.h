@@ -1,4 +1,4 @@
-// What a model of graphs reads and predicts, and the tensors of its batches.
+// Defines what a model of graphs reads and predicts, and the tensors of its batches.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace terrace::data {
 
-// What is taken off a label before it is learned.
+// The offset that is taken off a label before the label is learned.
 enum class LabelOffset {
   none,
   mean,      // of the training part
@@ -26,7 +26,7 @@ struct GraphLabel {
   LabelOffset offset = LabelOffset::none;
   // The label whose scale divides this one too, as that of the forces divides energies; "": this label.
   std::string scaled_as = {};
-  // Of a structure: scale and offset are those of the property divided by the number of atoms.
+  // For labels of structures: whether scale and offset are those of the property divided by the number of atoms.
   bool per_atom = false;
   std::string derivative_of = {};  // the label of whose derivative it is; "": of none
   // The derivative is a stress: by strain, and divided by the volume of the cell (volume_of()). A property that is a
@@ -46,7 +46,7 @@ struct GraphsRequest {
   std::vector<std::string> atom_features = {}, edge_features = {};  // properties of the data
   std::string charge = {};                                          // a property of structures; "": none
   std::vector<GraphLabel> labels = {};
-  // For each loss of the model, what it counts: the graphs or the atoms of the batch, times a number.
+  // What one loss of the model counts: the graphs or the atoms of the batch, times a number.
   struct Count {
     GraphLevel level = GraphLevel::structure;
     double times = 1;
@@ -54,7 +54,7 @@ struct GraphsRequest {
   };
   std::vector<Count> counts = {};
   GraphCost cost = {};
-  // How often the nodes of each graph are clustered, and the clusters again (coarse_graph.h).
+  // The number of times that the nodes of each graph are clustered, and the clusters again (coarse_graph.h).
   int64_t coarse_levels = 0;
 
   // Whether each edge has one back with the opposite vector.
@@ -95,7 +95,7 @@ struct GraphsRequest {
 // Scales and offsets are those of the training part, or the attached ones of a checkpoint. A scale is the root of the
 // mean square of (property - offset), where per_atom of that over the number of atoms; 1 where that is 0.
 
-// The name of a tensor or a size at a level; 0 is that of the atoms.
+// Returns the name of a tensor or a size at a level; level 0 is that of the atoms.
 inline std::string level_tensor(int64_t level, std::string_view name) {
   return level == 0 ? std::string(name) : "coarse." + std::to_string(level) + "." + std::string(name);
 }

@@ -78,7 +78,7 @@ void GraphsSource::open_dataset(const std::string& prefix, int64_t branch) {
   datasets_.push_back(std::move(dataset));
 }
 
-// Of all samples that a run may take.
+// Checks the sizes of all samples that a run may take.
 void GraphsSource::check_sizes(const Sizes& budget) const {
   if (budget.empty()) return;
   for (size_t number = 0; number < datasets_.size(); ++number) {
@@ -212,7 +212,7 @@ FileRanges GraphsSource::held_out_reads(const HeldOut& held_out, const RoundShar
   return ranges_of(held_out_places(held_out, share, nullptr));
 }
 
-// All that a batch is made of, whatever tensors are asked for.
+// Returns the ranges of all that a batch is made of, whatever tensors are asked for.
 FileRanges GraphsSource::ranges_of(std::span<const Place> places) const {
   FileRanges ranges;
   for (const Place& place : places) {
@@ -234,7 +234,7 @@ std::vector<std::string> GraphsSource::held_out_datasets() const {
   return names;
 }
 
-// Evenly over all held-out samples, one dataset after another.
+// Chooses samples evenly over all held-out samples, one dataset after another.
 std::vector<HeldOut> GraphsSource::held_out(uint64_t at_most) const {
   const uint64_t all = held_out_samples(), count = std::min(at_most, all);
   std::vector<HeldOut> chosen;

@@ -59,12 +59,12 @@ class GraphsSource : public Source {
     int64_t structure = 0;
     bool operator==(const Place&) const = default;
   };
-  // A sample of the run, and one of the held-out samples of a dataset.
+  // Return the structure of a sample of the run, and of one of the held-out samples of a dataset.
   Place training_place(uint64_t sample) const;
   Place held_out_place(const std::string& dataset, uint64_t number) const;
   uint64_t held_out_samples() const;
 
-  // The structures as tensors; `numbers` become MicroBatch::samples.
+  // Makes the tensors of structures; `numbers` become MicroBatch::samples.
   MicroBatch batch(std::span<const Place> places, std::vector<int64_t> numbers, const TensorNames& names) const;
 
   const GraphsStatistics& statistics() const { return statistics_; }
@@ -84,7 +84,7 @@ class GraphsSource : public Source {
     int64_t charge = -1;
   };
   size_t find_dataset(const std::string& name) const;
-  // The samples of a rank's micro-batches in a step, by their numbers in the step.
+  // Returns the samples of a rank's micro-batches in a step, by their numbers in the step.
   std::vector<std::vector<int64_t>> own_samples_of(const StepShare& share, std::span<const Place> step) const;
   std::vector<Place> places_of(const StepShare& share) const;  // of all samples of the step
   std::vector<Place> held_out_places(const HeldOut& held_out, const RoundShare& share,
@@ -110,24 +110,26 @@ class GraphsSource : public Source {
   DividedRounds rounds_;
 };
 
-// The structures of a dataset on which a model is evaluated.
+// Returns the structures of a dataset on which a model is evaluated.
 std::span<const int64_t> held_out_part(const GraphsConfig& config, const GraphsDataset& dataset);
 
-// Sentences about what does not fit between the configuration, the model and the files of a run that trains, without
-// reading values. A run that `evaluates` needs held-out structures too.
+// Returns sentences about what does not fit between the configuration, the model and the files of a run that trains,
+// without reading values. A run that `evaluates` needs held-out structures too.
 std::vector<std::string> problems_with_graphs(const GraphsConfig& config, const GraphsRequest& request,
                                               bool evaluates = false);
 
-// The names and checksums of what the files of the configuration hold, which must be equal on all ranks.
+// Returns the names and checksums of what the files of the configuration hold, which must be equal on all ranks.
 std::vector<std::pair<std::string, std::string>> facts_of_graphs(const GraphsConfig& config);
 
-// Atoms and edges of the training structures, or of those that are held out where there are no others, for planning.
+// Atoms and edges of the training structures, or of the held-out ones where there are no training structures, for
+// planning.
 struct GraphSizes {
   double average_atoms = 0, average_edges = 0;
   int64_t most_atoms = 0, most_edges = 0;
 };
-// What the configuration gives, and for what it leaves out those of the datasets, whose edges are counted where that
-// was not done before. Throws UserError where a dataset is not there and the configuration does not give all.
+// Returns the sizes that the configuration gives, and for those that it leaves out the sizes of the datasets, whose
+// edges are counted where that was not done before. Throws UserError where a dataset is not there and the configuration
+// does not give all.
 GraphSizes sizes_of_graphs(const GraphsConfig& config, const GraphsRequest& request);
 
 }  // namespace terrace::data

@@ -1,4 +1,4 @@
-// Computes the statistics, and what they say of a structure.
+// Computes the statistics, and what they tell about a structure.
 #include "terrace/data/graphs/graphs_statistics.h"
 
 #include <fmt/format.h>
@@ -22,12 +22,12 @@ struct Squares {
   double root() const { return numbers > 0 && sum > 0 ? std::sqrt(sum / numbers) : 1; }
 };
 
-// The property of a structure, and the weight by which it becomes that of an atom.
+// Returns the weight by which the property of a structure becomes that of an atom.
 double atom_weight(const GraphLabel& label, int64_t atoms) {
   return label.per_atom ? 1 / static_cast<double>(atoms) : 1;
 }
 
-// Calls `use` with each training structure's species, values and weight; of values that are missing NaN.
+// Calls `use` with each training structure's species, values and weight; missing values are NaN.
 template <typename Use>
 void for_training_structures(const GraphsDataset& dataset, int64_t property, const GraphLabel& label, const Use& use) {
   for (const int64_t structure : dataset.part("train")) {
@@ -76,7 +76,7 @@ void add_squares_of_structures(const GraphsDataset& dataset, int64_t property, c
   });
 }
 
-// Of each column of a property of atoms: the rows of the training part that have it.
+// Returns for each column of a property of atoms the number of rows of the training part that have it.
 std::vector<double> rows_of_training(const GraphsDataset& dataset, int64_t property) {
   const GraphProperty& described = dataset.description().properties[static_cast<size_t>(property)];
   std::vector<double> rows(static_cast<size_t>(described.width));
@@ -91,7 +91,7 @@ std::vector<double> rows_of_training(const GraphsDataset& dataset, int64_t prope
   return rows;
 }
 
-// Of the property's means and deviations in the description.
+// Adds the squares of a property of atoms, by the means and deviations in the description, and returns its offset.
 OffsetOfDataset add_squares_of_atoms(const GraphsDataset& dataset, int64_t property, const GraphLabel& label,
                                      Squares& squares) {
   const GraphProperty& described = dataset.description().properties[static_cast<size_t>(property)];
@@ -305,7 +305,7 @@ GraphsStatistics with_kept_statistics(GraphsStatistics own, const GraphsStatisti
       add_new_elements(*datasets[number], property, label, now.offsets[number]->of_elements);
     }
   }
-  // A label that is new, and has the scale of one that is kept.
+  // A new label may have the scale of one that is kept.
   for (auto& [name, label] : own.labels) {
     const auto of = label.scaled_as.empty() ? own.labels.end() : own.labels.find(label.scaled_as);
     if (of != own.labels.end()) label.scale = of->second.scale;

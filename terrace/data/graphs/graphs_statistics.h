@@ -18,7 +18,7 @@
 
 namespace terrace::data {
 
-// What is taken off a label of one dataset.
+// The offset that is taken off a label of one dataset.
 struct OffsetOfDataset {
   std::vector<double> mean = {};    // LabelOffset::mean: [width], per atom where the label is
   ElementNumbers of_elements = {};  // LabelOffset::elements
@@ -35,13 +35,14 @@ struct LabelStatistics {
   std::vector<std::optional<OffsetOfDataset>> offsets = {};  // for each dataset; no value where it has no such label
   bool operator==(const LabelStatistics&) const = default;
 
-  // [rows, width] of a structure of the dataset, where rows are 1 or its atoms. 0 for datasets without the label.
+  // Returns the offsets [rows, width] of a structure of the dataset, where rows are 1 or its atoms. 0 for datasets
+  // without the label.
   std::vector<double> offsets_of(size_t dataset, GraphLevel level, int64_t width,
                                  std::span<const uint8_t> species) const;
-  // How far labels may be from anything that was learned where a structure of the dataset has elements that did not
-  // occur in training: standard deviations [rows, width], of atoms 0 but for those of `unknown` elements. It is the
-  // scale (of `per_atom` labels for each unknown atom), and for each unknown element the number that would be taken off
-  // its atoms, of which nothing is known but how large those of the known elements are.
+  // Returns how far labels may be from anything that was learned where a structure of the dataset has elements that did
+  // not occur in training: standard deviations [rows, width], of atoms 0 but for those of `unknown` elements. A
+  // deviation is made of the scale (of `per_atom` labels for each unknown atom), and for each unknown element of the
+  // number that would be taken off its atoms, of which nothing is known but how large those of the known elements are.
   std::vector<double> unlearned(size_t dataset, GraphLevel level, int64_t width, std::span<const uint8_t> species,
                                 std::span<const uint8_t> unknown) const;
 };
@@ -53,44 +54,44 @@ struct GraphsStatistics {
   std::map<std::string, LabelStatistics, std::less<>> labels = {};
   bool operator==(const GraphsStatistics&) const = default;
 
-  // The number of a dataset by its name; 0 where there is only one, which then is taken for all data. No value where
-  // none of several has the name.
+  // Returns the number of a dataset by its name; 0 where there is only one, which then is taken for all data. No value
+  // where none of several has the name.
   std::optional<size_t> find_dataset(const std::string& prefix) const;
-  // Those of the structure that did not occur in training, once each.
+  // Returns the elements of the structure that did not occur in training, once each.
   std::vector<uint8_t> unknown_elements(std::span<const uint8_t> species) const;
-  // Whether these have the label's offset and scale.
+  // Returns whether the statistics have the label's offset and scale.
   bool has(const GraphLabel& label) const;
-  // A sentence for each label of the request that these are not statistics of.
+  // Returns a sentence for each label of the request that these are not statistics of.
   std::vector<std::string> problems_with(const GraphsRequest& request, const std::string& path) const;
-  // As JSON.
+  // Returns the statistics as JSON.
   std::string text() const;
 };
 
-// Of the training parts. Offsets are those of each dataset, since energies of different programs have different zeros;
-// scales and degrees are those of all datasets together, in which each structure counts once. Properties of atoms are
-// taken from the descriptions' means and deviations, so that only structures are read. The sums are made in the order
-// of the structures, by one thread: the same bits on all ranks. `datasets` have training parts, and the labels'
-// property with their width or none.
+// Computes the statistics of the training parts. Offsets are those of each dataset, since energies of different
+// programs have different zeros; scales and degrees are those of all datasets together, in which each structure counts
+// once. Properties of atoms are taken from the descriptions' means and deviations, so that only structures are read.
+// The sums are made in the order of the structures, by one thread: the same bits on all ranks. `datasets` have training
+// parts, and the labels' property with their width or none.
 GraphsStatistics compute_graphs_statistics(const std::vector<const GraphsDataset*>& datasets,
                                            const std::vector<const EdgeCounts*>& counts, const GraphsRequest& request);
 
-// Statistics `own` of the training parts with all that `kept`, those of another training, knows: the offsets of its
-// elements and the scales of its labels, each where it has() the label, and the means of degrees. The offset of a
-// dataset that `kept` does not have is the own one, and of an element that it does not have the one that is fitted to
+// Returns the statistics `own` of the training parts with all that `kept`, those of another training, know: the offsets
+// of their elements and the scales of their labels, each where has() the label, and the means of degrees. The offset of
+// a dataset that `kept` does not have is the own one, and that of an element that `kept` does not have is fitted to
 // what the kept offsets leave.
 GraphsStatistics with_kept_statistics(GraphsStatistics own, const GraphsStatistics& kept,
                                       const std::vector<const GraphsDataset*>& datasets, const GraphsRequest& request);
 
-// text(), of which parse_graphs_statistics() makes the same to the bit. "" where JSON has no such numbers, as infinite
-// scales of labels that are too large.
+// Returns text(), of which parse_graphs_statistics() makes the same to the bit. "" where JSON has no such numbers, as
+// infinite scales of labels that are too large.
 std::string exact_text(const GraphsStatistics& statistics);
-// Of exact_text() by this program.
+// Reads what exact_text() of this program gave.
 GraphsStatistics parse_graphs_statistics(std::string_view text);
 
-// What of a request the statistics and the numbers of edges depend on.
+// Returns the part of a request on which the statistics and the numbers of edges depend.
 Json json_of_request(const GraphsRequest& request);
 
-// Throws UserError that names the file.
+// Reads a file of statistics. Throws UserError that names the file.
 GraphsStatistics read_graphs_statistics(const std::filesystem::path& path);
 
 }  // namespace terrace::data

@@ -1,4 +1,4 @@
-// What is in a dataset of graphs, in words and as JSON.
+// Tells in words and as JSON what is in a dataset of graphs.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace terrace::data {
 
-// Structures, atoms, parts, elements and properties; "P" is the prefix.
+// Tells structures, atoms, parts, elements and properties; `prefix` is the P of the files.
 PrepareResult summary_of_graphs(const GraphsDescription& description, const std::string& prefix);
 
 }  // namespace terrace::data

@@ -103,7 +103,7 @@ std::string GraphsWriter::add(const Structure& structure, int32_t source, int64_
   return "";
 }
 
-// What a structure does not have is NaN in its rows.
+// Writes NaN in a structure's rows of the properties that it does not have.
 void GraphsWriter::add_properties(const Properties& properties, GraphLevel level, int64_t rows_before, int64_t rows) {
   const auto append_missing = [](Column& column, int64_t count) {
     constexpr size_t most_at_once = 1 << 16;
@@ -179,7 +179,7 @@ uint64_t GraphsWriter::bytes() const {
   return sum;
 }
 
-// Welford's method, a row at a time, over the values that are there.
+// Computes moments over the values that are there by Welford's method, a row at a time.
 void GraphsWriter::compute_moments(Column& column, GraphProperty& property) const {
   const auto width = static_cast<size_t>(column.width);
   std::vector<double> mean(width), squares(width);

@@ -31,20 +31,20 @@ class GraphsWriter {
   // `folder` is that of the result. Throws std::system_error where it cannot be written, as all functions do.
   GraphsWriter(std::filesystem::path folder, GraphSplit split);
 
-  // Of a structure without problems. Returns a sentence where it does not fit those before it, which is then not
-  // written: edges where they have none, or the other way.
+  // Adds a structure without problems. Where it does not fit those before it, returns a sentence and does not write it:
+  // it has edges where the others have none, or the other way.
   std::string add(const Structure& structure, int32_t source, int64_t number);
   int64_t structures() const { return static_cast<int64_t>(groups_.size()); }
 
-  // A sentence for each property that differs in width, which the dataset cannot have, and for each of which structures
-  // or values are missing.
+  // Returns a sentence for each property that differs in width, which the dataset cannot have, and for each of which
+  // structures or values are missing.
   std::vector<std::string> remarks() const;
 
   // Draws the parts, computes the statistics and writes all arrays. Throws UserError where a part would be empty.
   // `look` is called with the bytes written, and may throw to stop.
   GraphsDescription finish(AtomicFile& file, std::vector<std::string> sources,
                            const std::map<std::string, std::string>& units, const std::function<void(uint64_t)>& look);
-  uint64_t bytes() const;                            // of all arrays
+  uint64_t bytes() const;                            // bytes of all arrays
   std::vector<std::string> property_names() const;   // that the dataset will have
   bool all_have(const std::string& property) const;  // at one level, with one number of columns
 
@@ -55,9 +55,9 @@ class GraphsWriter {
     int64_t width = 1;
     int64_t structures = 0;      // that have the property
     int64_t missing_values = 0;  // NaN, in these
-    bool is_uniform = true;      // in width, or it is left out
+    bool is_uniform = true;      // the width is the same everywhere, or the property is left out
   };
-  // Of a structure with so many rows at this level, before which there were others.
+  // Adds properties of a structure with so many rows at this level, behind `rows_before` of other structures.
   void add_properties(const Properties& properties, GraphLevel level, int64_t rows_before, int64_t rows);
   uint64_t group_of(const Structure& structure, int32_t source) const;
   void compute_moments(Column& column, GraphProperty& property) const;

@@ -53,7 +53,7 @@ struct BinAxis {
   bool periodic = false;
 };
 
-// An atom in the order of the bins, moved into the cell where the cell is periodic.
+// The atoms in the order of the bins, moved into the cell where the cell is periodic.
 struct BinnedAtoms {
   std::vector<double> x = {}, y = {}, z = {};
   std::vector<int32_t> atom = {};                  // its number
@@ -189,14 +189,14 @@ class NeighbourSearch {
 
   void visit_all() {
     const double images = static_cast<double>(std::max({axes_[0].reach, axes_[1].reach, axes_[2].reach}));
-    // What is nearer by the wrapped positions may be in the list; the definition then decides.
+    // Atoms that are nearer by the wrapped positions may be in the list; the definition then decides.
     const double margin = 1e-12 * (largest_ + images * largest_vector() + options_.cutoff);
     limit_ = (options_.cutoff + margin) * (options_.cutoff + margin);
     certain_ = margin < options_.cutoff ? (options_.cutoff - margin) * (options_.cutoff - margin) : 0;
     list_.first_edge.assign(1, 0);
     list_.first_edge.reserve(atoms_ + 1);
     for (size_t atom = 0; atom < atoms_; ++atom) {
-      // By the edges of the first atoms, so that the list is not copied as it grows.
+      // The edges of the first atoms tell how much to reserve, so that the list is not copied as it grows.
       if (atom == atoms_ / 16) reserve(17 * list_.senders.size());
       end_if_stopped_at_start();  // a large cutoff has millions of edges an atom
       found_.clear();
@@ -228,7 +228,7 @@ class NeighbourSearch {
     int64_t bin = 0, image = 0;
   };
 
-  // The bin that has a number that may lie outside of the cell; bin -1 where nothing is.
+  // Returns the bin that has a number, which may lie outside of the cell; bin -1 where nothing is.
   Images image_of(size_t k, int64_t number) const {
     const BinAxis& axis = axes_[k];
     if (number >= 0 && number < axis.bins) return {number, 0};
@@ -251,7 +251,7 @@ class NeighbourSearch {
     }
   }
 
-  // Bins that follow each other along c in one image hold atoms that follow each other.
+  // Visits bins that follow each other along c: in one image they hold atoms that follow each other.
   void visit_row(size_t atom, const Vector3& from, const Images& at_a, const Images& at_b, int64_t home) {
     const BinAxis& axis = axes_[2];
     int64_t c = home - axis.reach;
@@ -283,7 +283,7 @@ class NeighbourSearch {
     }
   }
 
-  // `is_certain`: it is so much nearer than the cutoff that rounding cannot matter.
+  // `is_certain` says that the atom is so much nearer than the cutoff that rounding cannot matter.
   void add_if_near(size_t atom, size_t place, const std::array<int64_t, 3>& image, bool is_certain) {
     std::array<int32_t, 3> shift;
     for (size_t k = 0; k < 3; ++k) {
@@ -296,7 +296,7 @@ class NeighbourSearch {
       found_.push_back(neighbour);
   }
 
-  // By the definition, so that it does not depend on how atoms were wrapped.
+  // Computes the distance by the definition, so that it does not depend on how atoms were wrapped.
   double distance_squared(size_t atom, const Neighbour& neighbour) const {
     const Vector3 from = position(atom), to = position(static_cast<size_t>(neighbour.atom()));
     const std::array<int32_t, 3> shift = neighbour.shift();

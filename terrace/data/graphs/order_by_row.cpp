@@ -6,7 +6,7 @@
 
 namespace terrace::data {
 
-// By counting, which keeps the order of the elements of a row.
+// Sorts by counting, which keeps the order of the elements of a row.
 OrderByRow order_by_row(const std::vector<int64_t>& rows, int64_t num_rows) {
   OrderByRow result{.order = std::vector<int64_t>(rows.size()),
                     .first = std::vector<int64_t>(static_cast<size_t>(num_rows) + 1)};

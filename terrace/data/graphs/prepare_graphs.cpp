@@ -1,4 +1,4 @@
-// Ranks parse and check their files by several threads; then the first rank writes the structures of all in order.
+// Lets ranks parse and check their files by several threads; then the first rank writes the structures of all in order.
 #include "terrace/data/graphs/prepare_graphs.h"
 
 #include <fmt/format.h>
@@ -49,7 +49,7 @@ struct GraphsFlags {
   StructureRules rules = {};
   GraphSplit split = {};
   std::map<std::string, std::string> units = {};
-  // Those of energies, forces, stresses, virials and lengths, which are converted.
+  // The units of energies, forces, stresses, virials and lengths, which are converted.
   std::map<std::string, std::string> converted = {};
 };
 
@@ -95,7 +95,7 @@ std::map<std::string, std::string> units_of_properties(const std::vector<std::st
   return units;
 }
 
-// Throws UserError for an unknown unit of what is converted.
+// Takes the unit of a property. Throws UserError for an unknown unit of what is converted.
 void take_unit(const std::string& name, const std::string& unit, GraphsFlags& flags) {
   const bool is_length = property_of_unit_key(name + "-unit") == "length";
   const Quantity quantity = is_length ? Quantity::length : quantity_of(name);
@@ -136,7 +136,7 @@ GraphsFlags graph_flags_of(const PrepareRequest& request) {
   return flags;
 }
 
-// The prefix that --output means: P, also where it is given as P.bin or P.json.
+// Returns the prefix that --output means: P, also where --output is P.bin or P.json.
 std::string graphs_prefix(const std::string& output) {
   if (output.empty() || output.ends_with('/')) {
     throw UserError::of("--output \"{}\" names no file; give a prefix such as data/molecules", output);
@@ -146,7 +146,7 @@ std::string graphs_prefix(const std::string& output) {
                                                                    : output;
 }
 
-// One preparation, step by step.
+// Runs one preparation, step by step.
 class GraphsRun {
  public:
   GraphsRun(const PrepareRequest& request, PrepareRanks& ranks, std::string prefix, GraphsFlags flags,
@@ -184,7 +184,7 @@ class GraphsRun {
     }
   }
 
-  // On the first rank.
+  // Begins on the first rank.
   void begin() {
     if (const fs::path folder = fs::path(prefix_).parent_path(); !folder.empty()) fs::create_directories(folder);
     for (const fs::path& path : {graphs_path(prefix_), graphs_description_path(prefix_)}) {
@@ -205,7 +205,7 @@ class GraphsRun {
     for (const PartInput& input : parts_.plan().inputs) files_.push_back(input.path);
   }
 
-  // Of this rank's input files: each structure, as bytes.
+  // Appends each structure of this rank's input files, as bytes, to the rank's parts.
   void parse_own() {
     std::vector<fs::path> own;
     uint64_t bytes = 0, done = 0;
@@ -282,7 +282,7 @@ class GraphsRun {
     return parsed;
   }
 
-  // By --units, which what a file declares itself may not contradict.
+  // Converts values by --units, which the units that a file declares itself may not contradict.
   void convert_units(ParsedPiece& parsed, const fs::path& file) const {
     if (flags_.units.empty() && flags_.converted.empty()) return;
     std::erase_if(parsed.structures, [&](NumberedStructure& one) {
@@ -322,7 +322,7 @@ class GraphsRun {
            });
   }
 
-  // On the first rank, of the parts of all.
+  // Makes the dataset of the parts of all ranks, on the first rank.
   PrepareResult make_dataset() {
     GraphsWriter writer(fs::path(prefix_).parent_path(), flags_.split);
     DeclaredUnits units;
@@ -360,7 +360,7 @@ class GraphsRun {
     throw_problems(problems, "structures and files that cannot be taken");
   }
 
-  // A unit of what is not there is a slip of the pen.
+  // A unit of a property that is not there is a slip of the pen.
   void check_units(const GraphsWriter& writer) const {
     const std::vector<std::string> names = writer.property_names();
     for (const auto& [name, units] : flags_.units) {

@@ -10,7 +10,7 @@ namespace terrace::data {
 
 class GraphsPreparation : public Preparation {
  public:
-  // Which input files are finished is recorded at most so often, for --resume.
+  // The input files that are finished are recorded at most every so many seconds, for --resume.
   explicit GraphsPreparation(double seconds_between_records = 30) : seconds_between_records_(seconds_between_records) {}
 
   std::string kind() const override { return "graphs"; }

@@ -17,10 +17,10 @@
 namespace terrace::data {
 namespace {
 
-// CODATA 2018.
+// The units of CODATA 2018.
 constexpr double electronvolts_of_hartree = 27.211386245988, angstrom_of_bohr = 0.529177210903;
 constexpr double electronvolts_of_joule = 1 / 1.602176634e-19, avogadro = 6.02214076e23;
-constexpr double electronvolts_of_pascal = electronvolts_of_joule * 1e-30;  // and angstrom^-3
+constexpr double electronvolts_of_pascal = electronvolts_of_joule * 1e-30;  // in eV angstrom^-3
 
 // A unit as a number of eV^energy angstrom^length.
 struct UnitFacts {
@@ -91,7 +91,7 @@ class UnitProduct {
 
   std::optional<UnitFacts> read() {
     UnitFacts all{text_, 1, 0, 0};
-    int sign = 1;              // of the next word's power
+    int sign = 1;              // of the power of the next word
     bool in_brackets = false;  // behind a stroke
     bool has_word = false;
     while (at_ < text_.size()) {
@@ -132,7 +132,7 @@ class UnitProduct {
     return at_ == begin ? std::nullopt : facts_of_word(std::string_view(text_).substr(begin, at_ - begin));
   }
 
-  // 1 where none is written; 0 for one that is no whole number.
+  // Returns the power of a word: 1 where none is written; 0 for one that is no whole number.
   int next_power() {
     const bool has_sign = at_ < text_.size() && text_[at_] == '^';
     if (has_sign) ++at_;

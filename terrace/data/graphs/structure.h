@@ -32,8 +32,8 @@ struct Structure {
   bool has_edges = false;
   GivenEdges edges = {};  // only where the file gives them
   Properties of_structure = {}, of_atoms = {}, of_edges = {};
-  // By name, the declared units: of energies, forces, stresses, virials and "length", from which they were converted,
-  // and of other properties, which keep them.
+  // The declared units by name: those of energies, forces, stresses, virials and "length", from which they were
+  // converted, and those of other properties, which keep them.
   std::map<std::string, std::string> units = {};
   std::vector<std::string> notes = {};  // what was left out or taken for something, as sentences
 

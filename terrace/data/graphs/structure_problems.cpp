@@ -21,7 +21,7 @@ std::ptrdiff_t first_wrong(const std::vector<double>& values, const IsWrong& is_
   return found == values.end() ? -1 : found - values.begin();
 }
 
-// A value that is NaN is missing, which a label that every structure has to have may not be.
+// Adds values that are wrong. A NaN is a missing value, which a label that every structure has to have may not be.
 void add_wrong_values(const Properties& properties, const char* of, const StructureRules& rules,
                       std::vector<std::string>& problems) {
   for (const auto& [name, property] : properties) {
@@ -38,7 +38,7 @@ std::string atom_text(const Structure& structure, int32_t atom) {
   return fmt::format("{} ({})", atom + 1, element_symbol(structure.species[static_cast<size_t>(atom)]));
 }
 
-// Throws UserError where the neighbours cannot be looked for.
+// Adds atoms that are too close. Throws UserError where the neighbours cannot be looked for.
 void add_close_atoms(const Structure& structure, double least, std::vector<std::string>& problems) {
   const bool are_atoms = std::ranges::all_of(structure.species, [](uint8_t element) { return element > 0; });
   if (!are_atoms || least <= 0) return;

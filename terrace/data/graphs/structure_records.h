@@ -13,11 +13,12 @@
 
 namespace terrace::data {
 
-// A record is its number of bytes, then the structure with all its numbers as this processor has them and its units.
+// Appends a record: its number of bytes, then the structure with all its numbers as this processor has them and its
+// units.
 void append_structure(const NumberedStructure& structure, std::vector<std::byte>& bytes);
 
-// The records of a range of a file, one after another. Memory is that of one record. Throws UserError where the file
-// cannot be read.
+// Reads the records of a range of a file, one after another. Memory is that of one record. Throws UserError where the
+// file cannot be read.
 class StructureRecords {
  public:
   StructureRecords(const std::filesystem::path& path, const PartRange& range);

@@ -20,10 +20,10 @@ class StructureStream {
   // file or folder of structures. Throws UserError for what is neither and for a part without structures.
   StructureStream(const std::string& data, const std::string& part);
 
-  // The next structures, at most so many where they are those of a dataset; none behind the last. Throws UserError with
-  // every problem of a piece of a file.
+  // Returns the next structures, at most so many where they are those of a dataset; none behind the last. Throws
+  // UserError with every problem of a piece of a file.
   std::vector<Structure> next(int64_t at_most);
-  // So many structures are left in the dataset; 0 of files, where that is not known.
+  // Returns how many structures are left in the dataset; 0 for files, where that is not known.
   int64_t left() const;
 
  private:
@@ -36,7 +36,7 @@ class StructureStream {
   std::optional<GraphPieces> pieces_;
 };
 
-// A structure of a dataset with all its properties.
+// Returns a structure of a dataset with all its properties.
 Structure structure_of(const GraphsDataset& dataset, int64_t number);
 
 }  // namespace terrace::data

@@ -40,7 +40,7 @@ int type_of(const std::vector<AttributeNumber>& values) {
   return NC_INT64;
 }
 
-// "-999 -888" or "0, 100"; no value where a word is no number.
+// Reads the numbers of a text such as "-999 -888" or "0, 100"; no value where a word is no number.
 std::optional<AttributeNumbers> numbers_of_text(std::string_view text) {
   constexpr std::string_view between = " ,\t\n[]";
   AttributeNumbers all;

@@ -16,7 +16,7 @@ struct AttributeNumbers {
   std::vector<AttributeNumber> values = {};  // none where the attribute is missing
   int type = 0;                              // NC_SHORT and so on; NC_DOUBLE or NC_INT64 of a text and of a Zarr store
 
-  // Those that are no NaN, which stands for no number.
+  // Returns the values that are no NaN, which stands for no number.
   std::vector<AttributeNumber> numbers() const;
 };
 

@@ -1,4 +1,4 @@
-// Names of axes: CF's attributes first, then the names that files without them use.
+// Recognises axes by CF's attributes first, then by the names that files without them use.
 #include "terrace/data/fields/netcdf/axes.h"
 
 #include <set>

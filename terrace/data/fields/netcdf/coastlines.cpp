@@ -22,7 +22,7 @@ std::vector<double> numbers_of(const NetcdfFile& file, const char* name) {
   return file.values(variable);
 }
 
-// Of a whole number; a negative one becomes an index that no list has.
+// Returns a whole number as an index; a negative one becomes an index that no list has.
 size_t index_of(double value) { return static_cast<size_t>(static_cast<int64_t>(value)); }
 
 double as_unsigned(double value) { return value < 0 ? value + 65536 : value; }

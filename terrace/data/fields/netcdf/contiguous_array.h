@@ -13,7 +13,7 @@ namespace terrace::data {
 // sizes. Throws UserError, with the path, where the library cannot.
 StoredArray make_space(const std::filesystem::path& path, int file, int variable);
 
-// Where the numbers of such a variable begin in a file that is closed, in bytes.
+// Returns where the numbers of a contiguous variable begin in a file that is closed, in bytes.
 uint64_t offset_of_array(const std::filesystem::path& path, const std::string& name);
 
 }  // namespace terrace::data

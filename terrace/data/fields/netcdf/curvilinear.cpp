@@ -33,7 +33,8 @@ bool is_of_rotated_grid(const NetcdfFile& file, int variable) {
   return name == "grid_latitude" || name == "grid_longitude";
 }
 
-// The name of the mapping that a variable's attribute grid_mapping leads to, such as rotated_latitude_longitude.
+// Returns the name of the mapping that a variable's attribute grid_mapping leads to, such as
+// rotated_latitude_longitude.
 std::string mapping_of(const NetcdfFile& file, int variable) {
   std::string name = file.text(variable, "grid_mapping");
   name = name.substr(0, name.find_first_of(": "));
@@ -41,7 +42,7 @@ std::string mapping_of(const NetcdfFile& file, int variable) {
   return mapping < 0 ? "" : file.text(mapping, "grid_mapping_name");
 }
 
-// Where a coordinate [rows, columns] differs from the axis.
+// A place where a coordinate [rows, columns] differs from the axis.
 struct Difference {
   size_t row = 0, column = 0;
   double value = 0, of_axis = 0;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t most_labels_shown = 8;
 
-// The coordinates of the entries as texts; none where the dimension has no coordinate.
+// Returns the coordinates of the entries as texts; none where the dimension has no coordinate.
 std::vector<std::string> labels_of(const NetcdfFile& file, const NetcdfAxis& axis) {
   std::vector<std::string> labels;
   for (const double value : axis.values) labels.push_back(fmt::format("{:.9g}", value));
@@ -79,7 +79,8 @@ class DimensionReader {
     return found == choices_.end() ? nullptr : &*found;
   }
 
-  // Of several axes of one kind, such as two of times, the first that is read as a whole.
+  // Returns the kind of an axis. Where several axes are of one kind, such as two of times, the first that is read as a
+  // whole has the kind, and the others are of the kind other.
   AxisKind kind_of(const NetcdfAxis& axis) const {
     std::vector<const NetcdfAxis*> same;
     std::ranges::copy_if(list_, std::back_inserter(same), [&](const auto* one) { return one->kind == axis.kind; });

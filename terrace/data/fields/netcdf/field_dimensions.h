@@ -1,4 +1,4 @@
-// Which dimension of a variable is which axis of a field, and where the variable is read along the others.
+// Tells which dimension of a variable is which axis of a field, and where the variable is read along the others.
 #pragma once
 
 #include <cstddef>

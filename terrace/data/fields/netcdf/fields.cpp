@@ -213,7 +213,7 @@ class NetcdfFields : public FieldFile {
     take_instants(time, coordinate_values(file_, time));
   }
 
-  // Pressures in hPa. A single height, such as the 2 m of a temperature, is none.
+  // Takes the levels of a variable, pressures in hPa. A single height, such as the 2 m of a temperature, is no level.
   void take_levels(const NetcdfAxis& level, StoredVariable& stored, FileVariable& described) const {
     const std::string units = level.variable < 0 ? "" : file_.text(level.variable, "units");
     const std::optional<double> pressure = hectopascals(units);

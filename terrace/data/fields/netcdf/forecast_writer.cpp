@@ -44,7 +44,8 @@ std::vector<double> levels_of_fields(const std::vector<FieldOfDataset>& fields) 
   return levels;
 }
 
-// Fields of one variable with every level, of one unit of levels, are together; the others are alone.
+// Returns the variables of the file. Fields of one variable with every level, of one unit of levels, are together; the
+// others are alone.
 std::vector<WrittenVariable> written_variables(const std::vector<FieldOfDataset>& fields,
                                                const std::vector<double>& levels) {
   std::map<std::string, std::vector<size_t>> of_variable;
@@ -111,8 +112,8 @@ class NetcdfForecasts : public ForecastWriter {
   }
 
  private:
-  // Calls use(array, its first number, the first of the values) for each of the fields from `first` on that so many
-  // values are of.
+  // Calls use(array, its first number, the first of the values) for each of the fields, from `first` on, that so many
+  // values fill.
   void each_field(size_t start, size_t lead, size_t first, size_t values,
                   const std::function<void(const StoredArray&, uint64_t, size_t)>& use) const {
     const size_t places = header_.grid.places(), count = values / places;

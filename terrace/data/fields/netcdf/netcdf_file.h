@@ -30,19 +30,19 @@ class NetcdfFile {
   int variables() const;
   std::string name(int variable) const;
   std::vector<Dimension> dimensions(int variable) const;
-  // The number of a variable, -1 where there is none.
+  // Returns the number of a variable, -1 where there is none.
   int find(const std::string& name) const;
   std::string text(int variable, const std::string& attribute) const;  // "" where it is missing
   bool has_text(int variable) const;                                   // a variable of characters or strings
   int type(int variable) const;                                        // NC_FLOAT and so on
   std::vector<double> values(int variable) const;
-  // The entries of a variable of strings, or of characters in the last of two dimensions, without the blanks at their
-  // ends; none for other variables.
+  // Returns the entries of a variable of strings, or of characters in the last of two dimensions, without the blanks at
+  // their ends; none for other variables.
   std::vector<std::string> texts(int variable) const;
-  // The part of a variable as it is stored, in the bytes of its type.
+  // Reads the part of a variable as it is stored, in the bytes of its type.
   void read(int variable, const std::vector<size_t>& start, const std::vector<size_t>& count,
             std::vector<std::byte>& numbers) const;
-  // How many entries of each dimension are stored together; empty where the variable is not chunked.
+  // Returns how many entries of each dimension are stored together; empty where the variable is not chunked.
   std::vector<size_t> chunks(int variable) const;
 
   // Throws UserError with the file, `what` and the library's message where the status is an error.
@@ -56,7 +56,7 @@ class NetcdfFile {
   bool is_zarr_ = false;
 };
 
-// Of a type of numbers, such as NC_FLOAT.
+// Returns the bytes of a number of a type such as NC_FLOAT.
 size_t bytes_of_netcdf_type(int type);
 
 }  // namespace terrace::data

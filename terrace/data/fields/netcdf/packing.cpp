@@ -22,8 +22,8 @@
 namespace terrace::data {
 namespace {
 
-// The number that the library fills a variable with where nothing was written. Bytes have none: each of theirs may be a
-// value.
+// Returns the number that the library fills a variable with where nothing was written. Bytes have none: each of theirs
+// may be a value.
 std::optional<AttributeNumber> default_fill(int type) {
   switch (type) {
     case NC_FLOAT:
@@ -47,7 +47,7 @@ std::optional<AttributeNumber> default_fill(int type) {
   }
 }
 
-// Types from narrow to wide.
+// Returns the place of a type among all types from narrow to wide.
 int width_of(int type) {
   switch (type) {
     case NC_DOUBLE:
@@ -68,7 +68,7 @@ int width_of(int type) {
   }
 }
 
-// The type of the stored numbers, which _Unsigned changes into the one of the same size with or without a sign.
+// Returns the type of the stored numbers, which _Unsigned changes into the one of the same size with or without a sign.
 int type_after_unsigned(const NetcdfFile& file, int variable) {
   std::string word = file.text(variable, "_Unsigned");
   if (file.is_zarr()) {
@@ -107,14 +107,14 @@ AttributeNumber limit(Stored value) {
   }
 }
 
-// Numbers of attributes as numbers of the type Stored. `changes_sign` where the type in the file has the other sign
-// than Stored, since attributes have the file's.
+// Reads numbers of attributes as numbers of the type Stored. `changes_sign` says that the type in the file, which
+// attributes have too, has the other sign than Stored.
 template <typename Stored>
 class StoredNumbers {
  public:
   explicit StoredNumbers(bool changes_sign) : changes_sign_(changes_sign) {}
 
-  // The stored number that an attribute means; none where no stored number is it.
+  // Returns the stored number that an attribute means; none where no stored number is equal to it.
   std::optional<Stored> exactly(const AttributeNumber& number) const {
     if constexpr (std::is_floating_point_v<Stored>) {
       return static_cast<Stored>(as_double(number));
@@ -125,7 +125,7 @@ class StoredNumbers {
     }
   }
 
-  // The ends of a range; a number beyond those that can be stored is the nearest that can.
+  // Return the ends of a range; a number beyond those that can be stored becomes the nearest that can.
   Stored least(const AttributeNumber& number) const { return end(number, 1); }
   Stored most(const AttributeNumber& number) const { return end(number, -1); }
 
@@ -141,7 +141,7 @@ class StoredNumbers {
     }
   }
 
-  // Rounded up (1), down (-1) or to the nearest.
+  // Rounds a number up (1), down (-1) or to the nearest integer (0).
   static AttributeNumber integer_of(const AttributeNumber& number, int rounding) {
     if (!std::holds_alternative<double>(number)) return number;
     const double value = std::get<double>(number);
@@ -165,7 +165,7 @@ class StoredNumbers {
            !is_less(limit(std::numeric_limits<Type>::max()), whole);
   }
 
-  // The bits of a number of the other sign are those of the stored one.
+  // Casts by the bits: those of a number of the other sign are those of the stored one.
   static Stored cast(const AttributeNumber& whole) {
     return std::visit([](auto value) { return static_cast<Stored>(value); }, whole);
   }
@@ -259,7 +259,7 @@ class PackingReader {
         terms.most = stored.most(number);
       }
     };
-    // As netCDF4-python has it, a range says more than its ends, where a file has all three.
+    // A range says more than its ends where a file has all three attributes, as in netCDF4-python.
     const AttributeNumbers range = some("valid_range", 2), least = only("valid_min"), most = only("valid_max");
     if (!range.values.empty()) {
       set_least(range.values[0], range.type);

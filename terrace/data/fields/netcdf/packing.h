@@ -19,24 +19,24 @@
 
 namespace terrace::data {
 
-// Which stored numbers of a type are values.
+// Tells which stored numbers of a type are values: those from `least` to `most` that are not among `missing`.
 template <typename Stored>
 struct StoredTerms {
   static constexpr bool is_float = std::numeric_limits<Stored>::has_infinity;
-  std::vector<Stored> missing = {};  // stand for none
+  std::vector<Stored> missing = {};  // stand for no value
   Stored least = is_float ? -std::numeric_limits<Stored>::infinity() : std::numeric_limits<Stored>::lowest();
   Stored most = is_float ? std::numeric_limits<Stored>::infinity() : std::numeric_limits<Stored>::max();
 };
 
-// How the stored numbers of a variable become physical values: stored * scale + offset.
+// Turns the stored numbers of a variable into physical values: stored * scale + offset.
 struct Packing {
-  // Of the type that the numbers have after _Unsigned.
+  // The terms of the type that the stored numbers have after _Unsigned.
   std::variant<StoredTerms<double>, StoredTerms<float>, StoredTerms<int8_t>, StoredTerms<uint8_t>, StoredTerms<int16_t>,
                StoredTerms<uint16_t>, StoredTerms<int32_t>, StoredTerms<uint32_t>, StoredTerms<int64_t>,
                StoredTerms<uint64_t>>
       terms = {};
   double scale = 1, offset = 0;
-  // Of physical values, which are compared in single precision.
+  // The range of physical values, which are compared in single precision.
   float least = -std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::infinity();
 
   // Appends the values of the stored numbers first + order[0] * stride, first + order[1] * stride and so on; NaN where
@@ -45,11 +45,11 @@ struct Packing {
               std::vector<float>& values) const;
 };
 
-// Throws UserError that names the file, the variable and the attribute for those that are no numbers, or not as many as
-// they must be.
+// Reads the packing of a variable. Throws UserError that names the file, the variable and the attribute for attributes
+// that are no numbers, or not as many as they must be.
 Packing packing_of(const NetcdfFile& file, int variable);
 
-// The values of a coordinate, which has none that are missing: unpacked, whatever the range that it says.
+// Returns the values of a coordinate, which has none that are missing: unpacked, whatever range its attributes give.
 std::vector<double> coordinate_values(const NetcdfFile& file, int variable);
 
 }  // namespace terrace::data

@@ -7,7 +7,7 @@
 namespace terrace::data {
 namespace {
 
-// The higher, the surer that the variable has the time of the fields; 0: it does not.
+// Rates how sure it is that the variable has the time of the fields, the higher the surer; 0: it does not have it.
 int likeness(const NetcdfFile& file, int variable) {
   const std::string standard = file.text(variable, "standard_name"), name = file.name(variable);
   const bool is_time = file.dimensions(variable).empty() && !file.has_text(variable) &&

@@ -7,11 +7,11 @@
 
 namespace terrace::data {
 
-// The variable without dimensions that says when all fields of the file are, or -1. The time at which a forecast begins
-// (CF's forecast_reference_time) is none.
+// Returns the variable without dimensions that says when all fields of the file are, or -1. The time at which a
+// forecast begins (CF's forecast_reference_time) is no such variable.
 int single_time(const NetcdfFile& file);
 
-// Whether the attribute `coordinates` of a variable names another one.
+// Returns whether the attribute `coordinates` of a variable names another one.
 bool has_coordinate(const NetcdfFile& file, int variable, const std::string& name);
 
 }  // namespace terrace::data

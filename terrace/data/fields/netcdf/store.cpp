@@ -91,7 +91,7 @@ class StoreMaker {
     text(times_, "calendar", std::string(name_of(description_.calendar)));
   }
 
-  // Names and units of the entries of a dimension.
+  // Adds the names and units of the entries of a dimension.
   void add_names(const std::string& of, int dimension, const std::vector<FieldOfDataset>& fields) {
     std::vector<std::string> names, units, standard_names;
     for (const FieldOfDataset& field : fields) {

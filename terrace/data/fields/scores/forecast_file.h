@@ -14,7 +14,7 @@
 
 namespace terrace::data {
 
-// What a new file holds.
+// The contents of a new file, without values.
 struct ForecastHeader {
   FieldGrid grid = {};
   Calendar calendar = Calendar::standard;
@@ -32,9 +32,9 @@ struct ForecastHeader {
 class ForecastWriter {
  public:
   virtual ~ForecastWriter() = default;
-  // Physical values [n, latitudes, longitudes] of the n fields from `first` on.
+  // Writes physical values [n, latitudes, longitudes] of the n fields from `first` on.
   virtual void write(size_t start, size_t lead, size_t first, std::span<const float> fields) = 0;
-  // The same values where they were written before.
+  // Reads values that write() wrote before, with the same arguments.
   virtual void read(size_t start, size_t lead, size_t first, std::span<float> fields) const = 0;
   virtual void commit() = 0;
 };
@@ -63,7 +63,7 @@ class ForecastFile {
  public:
   virtual ~ForecastFile() = default;
   virtual const ForecastContents& contents() const = 0;
-  // Physical values [latitudes, longitudes] in the order of the grid; NaN where they are missing.
+  // Reads physical values [latitudes, longitudes] in the order of the grid; NaN where they are missing.
   virtual void read(size_t start, size_t lead, size_t variable, std::vector<float>& values) = 0;
 };
 

@@ -12,7 +12,7 @@
 
 namespace terrace::data {
 
-// What is scored.
+// The forecasts that are scored.
 struct ScoreRequest {
   std::string split = "test";
   std::vector<std::string> variables = {};  // of the dataset
@@ -28,17 +28,17 @@ class ForecastScorer {
   // with the number of the training times done, and may throw to stop. Throws UserError for a split that the data lack.
   ForecastScorer(const FieldsDataset& data, ScoreRequest request, const std::function<void(uint64_t)>& look);
 
-  // Whether the time that is predicted lies in the split; the start may lie before it.
+  // Returns whether the time that is predicted lies in the split; the start may lie before the split.
   bool is_scored(int64_t start, size_t lead) const;
-  // A forecast [latitudes, longitudes] in physical units; `start` is the number of a time, the others are indices of
-  // the request.
+  // Adds a forecast [latitudes, longitudes] in physical units; `start` is the number of a time, `lead` and `variable`
+  // are indices of the request.
   void add(int64_t start, size_t lead, size_t variable, std::span<const float> forecast);
 
   const ScoreRequest& request() const { return request_; }
   Scores scores(size_t lead, size_t variable) const;
-  // NaN where the data have no training part or no climatology.
+  // Returns the coefficient of damped persistence; NaN where the data have no training part or no climatology.
   double damping(size_t lead, size_t variable) const { return dampings_[lead][variable]; }
-  // What the climatology predicts for a time; empty where the data have none.
+  // Returns the climatology of a variable for a time; empty where the data have none.
   std::span<const float> climatology_at(int64_t time, size_t variable) const;
   int64_t number_of(size_t variable) const { return numbers_[variable]; }
 

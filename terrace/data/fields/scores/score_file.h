@@ -13,23 +13,24 @@
 
 namespace terrace::data {
 
-// Where the forecasts of a file lie in a dataset.
+// The places of a file's forecasts in a dataset.
 struct MatchedForecasts {
   std::vector<int64_t> starts = {};          // for each start of the file its number in the dataset; -1: it has none
   std::vector<int64_t> leads = {};           // steps of the data, ascending
-  std::vector<size_t> lead_places = {};      // of these leads in the file
-  std::vector<std::string> variables = {};   // of the file and the dataset
-  std::vector<size_t> variable_places = {};  // in the file
+  std::vector<size_t> lead_places = {};      // the places of these leads in the file
+  std::vector<std::string> variables = {};   // that both the file and the dataset have
+  std::vector<size_t> variable_places = {};  // the places of these variables in the file
 };
 
-// What a user wants of a file; none: everything.
+// The forecasts that a user wants of a file; none: everything.
 struct WantedForecasts {
   std::vector<std::string> variables = {};
   std::vector<std::string> leads = {};  // "72h"
 };
 
-// Throws UserError with every problem: another grid, calendar or units, variables that the dataset or the file lacks,
-// leads that are no multiple of the step of the data, that the file lacks or has twice. Leads of 0 are left out.
+// Matches the forecasts of a file with a dataset. Throws UserError with every problem: another grid, calendar or units,
+// variables that the dataset or the file lacks, leads that are no multiple of the step of the data, that the file lacks
+// or has twice. Leads of 0 are left out.
 MatchedForecasts match_forecasts(const ForecastContents& contents, const FieldsDataset& data,
                                  const WantedForecasts& wanted);
 

@@ -17,14 +17,14 @@ namespace terrace::data {
 // squares of places.
 class ScoreMaps {
  public:
-  // Of the forecasts that begin at the time with this number.
+  // Makes maps of the forecasts that begin at the time with the number `start`.
   ScoreMaps(const FieldsDataset& data, ScoreRequest request, int64_t start);
 
   int64_t start() const { return start_; }
   void add(size_t lead, size_t variable, std::span<const float> forecast);
-  // {"start", "rows", "columns", "south", "north", "west", "east", "list": [{"variable", "units", "lead", "time",
-  // "least", "most", "limit", "truth", "forecast", "error"}]}: truth and forecast are on the scale from least to most,
-  // the error from -limit to limit; maps are in base64, from south to north.
+  // Returns {"start", "rows", "columns", "south", "north", "west", "east", "list": [{"variable", "units", "lead",
+  // "time", "least", "most", "limit", "truth", "forecast", "error"}]}: truth and forecast are on the scale from least
+  // to most, the error from -limit to limit; maps are in base64, from south to north.
   Json json() const;
 
  private:
@@ -38,12 +38,12 @@ class ScoreMaps {
   std::vector<Json> list_;
 };
 
-// The number of the time that --map-start names, or without it the first of the starts whose forecasts are scored, at
-// all leads where there is one. Throws UserError where the forecasts do not begin at that time.
+// Returns the number of the time that --map-start names, or without it the first of the starts whose forecasts are
+// scored, at all leads where there is one. Throws UserError where the forecasts do not begin at that time.
 int64_t map_start(const std::string& text, const ForecastScorer& scorer, const FieldsDataset& data,
                   const std::vector<int64_t>& starts);
 
-// The whole page.
+// Returns the whole page as HTML.
 std::string score_page(const ScoreReport& report, const Json& maps);
 
 }  // namespace terrace::data

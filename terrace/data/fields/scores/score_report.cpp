@@ -44,7 +44,8 @@ std::array<Count, 3> counts_of_scores(const Scores& scores) {
 
 std::string places_text(int64_t places) { return counted(static_cast<uint64_t>(places), "place"); }
 
-// "70 of 140 fields have no place to compare, 21840 places lack a forecast"; "" where nothing is left out.
+// Tells what is left out: "70 of 140 fields have no place to compare, 21840 places lack a forecast"; "" where nothing
+// is.
 std::string left_out_text(const Scores& scores) {
   std::vector<std::string> parts;
   if (scores.left_out > 0) {

@@ -31,17 +31,19 @@ struct ScoreReport {
 
 ScoreReport score_report(const ForecastScorer& scorer, const FieldsDataset& data, std::string source);
 
-// {"source", "data", "split", "leads": {"72h": {"hours", "starts", "variables": {NAME: {"units", "rmse", ..}}}}}; with
-// a single lead its "variables" stand outside of "leads" too. Figures that are not known are null. "fields_left_out"
-// are the forecasts of a variable of which no place could be compared, "places_left_out" the places, of all forecasts,
-// where the data have a value and the forecast has none, and "places_without_truth" those where the data have none.
+// Returns {"source", "data", "split", "leads": {"72h": {"hours", "starts", "variables": {NAME: {"units", "rmse",
+// ..}}}}}; with a single lead its "variables" stand outside of "leads" too. Figures that are not known are null.
+// "fields_left_out" are the forecasts of a variable of which no place could be compared, "places_left_out" the places,
+// of all forecasts, where the data have a value and the forecast has none, and "places_without_truth" those where the
+// data have none.
 Json score_json(const ScoreReport& report);
-// A row for each lead and variable.
+// Returns a table with a row for each lead and variable.
 std::string score_csv(const ScoreReport& report);
-// The same for a terminal, with the most important columns.
+// Returns a table for a terminal, with the most important columns.
 std::string score_table(const ScoreReport& report);
 
-// A sentence for each lead and variable whose forecasts lack values that the data have; none where no forecast does.
+// Returns a sentence for each lead and variable whose forecasts lack values that the data have; none where no forecast
+// does.
 std::vector<std::string> forecasts_left_out(const ScoreReport& report);
 
 }  // namespace terrace::data

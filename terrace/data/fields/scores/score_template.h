@@ -6,7 +6,7 @@
 
 namespace terrace::data {
 
-// For observe::html_page().
+// Returns the template that observe::html_page() fills.
 std::span<const std::string_view> score_template();
 
 }  // namespace terrace::data

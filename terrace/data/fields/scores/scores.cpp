@@ -26,7 +26,7 @@ double sum_of(const Lanes& lanes) {
   return sum;
 }
 
-// The numbers of a row from a column on, as far as it goes; NaN behind its end.
+// Returns the numbers of a row from a column on, as far as the row goes; NaN behind its end.
 [[gnu::always_inline]] inline Lanes lanes_of(const float* row, size_t column, size_t columns) {
   Floats floats;
   if (column + num_lanes <= columns) {
@@ -51,7 +51,7 @@ struct KnownSums {
   }
 };
 
-// Of the errors of the forecast and of persistence.
+// Sums over the errors of the forecast and of persistence.
 struct ErrorSums {
   KnownSums forecast = {}, persistence = {};
   Lanes happened = {};  // places with a truth
@@ -70,7 +70,7 @@ ErrorSums error_sums(const float* forecast, const float* truth, const float* sta
   return sums;
 }
 
-// Of the anomalies a of a field and b of the truth, where both are known.
+// Sums of products of the anomalies a of a field and b of the truth, over places where both are known.
 struct ProductSums {
   Lanes aa = {}, ab = {}, bb = {};
 
@@ -115,7 +115,7 @@ ProductSums start_products(const RowPointers& row, size_t columns) {
   return sums;
 }
 
-// sum(w x) / sum(w n).
+// The weighted mean sum(w x) / sum(w n).
 struct WeightedMean {
   double sum = 0, weight = 0;
   void add(double w, const Lanes& values, const Lanes& counts) {
@@ -135,7 +135,7 @@ struct Correlation {
   double value() const { return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : unknown; }
 };
 
-// The number of the row's first place.
+// Returns pointers to a row, whose first place has the number `first`.
 RowPointers row_pointers(const ScoredFields& fields, size_t first) {
   const auto row = [first](std::span<const float> field) { return field.empty() ? nullptr : field.data() + first; };
   return {row(fields.forecast), row(fields.truth), row(fields.start), row(fields.climatology),

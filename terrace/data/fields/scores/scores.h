@@ -1,4 +1,4 @@
-// How far forecasts are from what happened, in physical units: the figures of one field, and their means over starts.
+// Tells how far forecasts are from what happened, in physical units: figures of one field, and their means over starts.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace terrace::data {
 
-// What a place counts in the mean over a field, by latitude, each divided by the mean of all latitudes.
+// The weights of places in the mean over a field, by latitude, each divided by the mean of all latitudes.
 struct GridWeights {
   std::vector<double> cosine = {};  // of the latitude
   // The sine of the upper edge of the latitude's cell minus that of the lower one: the cell's share of the sphere.
@@ -15,7 +15,7 @@ struct GridWeights {
   // latitude would be, and else half a distance beyond the outermost latitude, where a region ends.
   std::vector<double> area = {};
 };
-// Of ascending latitudes in degrees.
+// Returns the weights for ascending latitudes in degrees.
 GridWeights grid_weights(const std::vector<double>& latitudes);
 
 // Fields [latitudes, longitudes] of one variable; missing values are NaN.
@@ -29,15 +29,15 @@ struct ScoredFields {
   double damping = 0;
 };
 
-// Places of a field by what is known of them.
+// Numbers of places of a field by what is known of them.
 struct ScoredPlaces {
   int64_t compared = 0;
   int64_t without_forecast = 0;  // where the truth has a value
   int64_t without_truth = 0;
 };
 
-// Of one forecast. Places where one of the two fields of a figure is missing are left out of its mean; a figure without
-// any place is NaN.
+// The figures of one forecast. Places where one of the two fields of a figure is missing are left out of its mean; a
+// figure without any place is NaN.
 struct FieldFigures {
   double square = 0;       // the mean squared error, weighted by cosines
   double area_square = 0;  // weighted by areas
@@ -47,7 +47,7 @@ struct FieldFigures {
   double climatology_square = 0, damped_square = 0;    // as square
   ScoredPlaces places = {};
 };
-// In double precision, in one pass over the fields.
+// Computes the figures in double precision, in one pass over the fields.
 FieldFigures figures_of_field(const GridWeights& weights, const ScoredFields& fields);
 
 // The sums sum(w a b) and sum(w a a) over a field, with a = start - start_climatology and b = truth - climatology, of

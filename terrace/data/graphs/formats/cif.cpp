@@ -30,7 +30,7 @@ struct CifToken {
 
 bool is_white(char letter) { return letter == ' ' || letter == '\t'; }
 
-// The tokens of a line, up to a comment. A quote ends where white space follows it.
+// Adds the tokens of a line, up to a comment. A quote ends where white space follows it.
 void add_tokens(std::string_view line, int64_t number, std::vector<CifToken>& tokens) {
   size_t at = 0;
   while (true) {
@@ -131,7 +131,7 @@ class BlocksReader {
     }
     if (columns.empty()) throw UserError::of("line {} begins a loop without tags", line);
     if (values % columns.size() == 0) return;
-    // It does no harm where nothing of the crystal is in the loop.
+    // Such a loop does no harm where it has nothing of the crystal.
     for (const std::string& name : names) {
       blocks_.back().problems[name] =
           fmt::format("line {} begins a loop of {} with {}, which is no number of whole rows", line,
@@ -144,7 +144,7 @@ class BlocksReader {
   std::vector<CifBlock> blocks_;
 };
 
-// The first of these tags that is there; null where none is.
+// Returns the values of the first of these tags that is there; null where none is.
 const std::vector<std::string>* find_tag(const CifBlock& block, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (const auto problem = block.problems.find(name); problem != block.problems.end()) {
@@ -157,7 +157,7 @@ const std::vector<std::string>* find_tag(const CifBlock& block, std::initializer
   return nullptr;
 }
 
-// A number may be followed by its uncertainty: 3.52(4).
+// Reads a number, which may be followed by its uncertainty: 3.52(4).
 double cif_number(const std::string& tag, const std::string& word) {
   const std::optional<double> number = number_of(std::string_view(word).substr(0, word.find('(')));
   if (!number || !std::isfinite(*number)) throw UserError::of("{} is \"{}\", which is no number", tag, word);
@@ -185,13 +185,13 @@ Cell cell_of_block(const CifBlock& block) {
   return cell;
 }
 
-// "" for what is unknown.
+// Returns the first value of the first of these tags that is there; "" for what is unknown.
 std::string first_text(const CifBlock& block, std::initializer_list<const char*> names) {
   const std::vector<std::string>* values = find_tag(block, names);
   return values == nullptr || values->front() == "?" || values->front() == "." ? "" : values->front();
 }
 
-// A group of the tables whose operations do not leave the cell as it is has other axes.
+// Throws UserError where an operation does not leave the cell as it is: a group of the tables then has other axes.
 void check_keeps_cell(const SymmetryOperation& operation, const Cell& cell, const std::string& name) {
   std::array<Vector3, 3> images = {};
   for (size_t column = 0; column < 3; ++column) {
@@ -268,7 +268,7 @@ std::vector<Vector3> images_of(const Vector3& site, const std::vector<SymmetryOp
   return images;
 }
 
-// A term such as "-x", "+1/2" or "0.25"; takes it off the text.
+// Takes a term such as "-x", "+1/2" or "0.25" off the text.
 void take_term(std::string_view& text, std::array<double, 3>& row, double& translation, std::string_view whole) {
   const auto refuse = [&] {
     throw UserError::of("the symmetry operation \"{}\" is not like x,y,z or 1/2-x,y+0.25,-z", whole);
@@ -362,7 +362,7 @@ std::vector<uint8_t> elements_in(const CifBlock& block) {
   return elements;
 }
 
-// Three coordinates of each site, by fractions of the cell.
+// Returns three coordinates of each site, by fractions of the cell.
 std::vector<Vector3> sites_in(const CifBlock& block, const Cell& cell, size_t count) {
   const bool has_fractions = find_tag(block, {"_atom_site_fract_x"}) != nullptr;
   const std::array<const char*, 3> tags =
@@ -384,7 +384,7 @@ std::vector<Vector3> sites_in(const CifBlock& block, const Cell& cell, size_t co
   return sites;
 }
 
-// Hydrogens that the file names and gives no places.
+// Adds a note of hydrogens that the file names and gives no places.
 void add_note_of_hydrogens(const CifBlock& block, Structure& crystal) {
   const auto hydrogens = static_cast<double>(std::ranges::count(crystal.species, uint8_t{1}));
   const double others = static_cast<double>(crystal.atoms()) - hydrogens;

@@ -1,4 +1,4 @@
-// Holds the beginnings of labels against the formula.
+// Compares the beginnings of labels with the formula.
 #include "terrace/data/graphs/formats/cif_elements.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 bool is_letter(char letter) { return std::isalpha(static_cast<unsigned char>(letter)) != 0; }
 bool is_small(char letter) { return std::islower(static_cast<unsigned char>(letter)) != 0; }
 
-// Its first letters, as many as asked for, written as a symbol.
+// Returns the first letters of a text, as many as asked for, written as a symbol.
 std::string symbol_of_letters(std::string_view text, size_t letters) {
   std::string symbol(text.substr(0, letters));
   for (size_t i = 0; i < symbol.size(); ++i) {

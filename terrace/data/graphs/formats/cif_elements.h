@@ -9,17 +9,17 @@
 
 namespace terrace::data {
 
-// Atoms of each element in a formula such as "Al2 P O8 H5"; deuterium is hydrogen. No value for what is not of this
-// form.
+// The number of atoms of each element in a formula such as "Al2 P O8 H5"; deuterium is hydrogen. No value for what is
+// not of this form.
 using CifFormula = std::map<uint8_t, double>;
 std::optional<CifFormula> formula_of_text(std::string_view text);
 
-// Of a type symbol such as "Fe2+": its first two letters or its first one, in capitals or not. Throws UserError where
-// they are no element.
+// Returns the element of a type symbol such as "Fe2+": by its one or two letters, in capitals or not, else by the first
+// one where the second is a capital. Throws UserError where they are no element.
 uint8_t element_of_type(std::string_view type);
 
-// Of a label such as "Fe1", "FE1" or "O1a". Labels are names: where two elements are possible, or the one that it
-// begins with is not in the formula, as W of the water "Wat", the label is refused by UserError.
+// Returns the element of a label such as "Fe1", "FE1" or "O1a". Labels are names: where two elements are possible, or
+// the one that the label begins with is not in the formula, as W of the water "Wat", the label is refused by UserError.
 uint8_t element_of_label(std::string_view label, const std::optional<CifFormula>& formula);
 
 }  // namespace terrace::data

@@ -42,7 +42,7 @@ ColumnUse use_of(const Column& column) {
   return column.type == 'S' ? ColumnUse::text : ColumnUse::property;
 }
 
-// Throws UserError for a use with another width or type than it has.
+// Throws UserError where a column has another width or type than its use needs.
 void check_column(const Column& column) {
   const auto expect = [&](char type, size_t width) {
     if (column.type == type && column.width == width) return;
@@ -111,7 +111,7 @@ bool begins_vector(std::string_view line) {
   return line.substr(std::min(line.find_first_not_of(" \t"), line.size())).starts_with("VEC");
 }
 
-// One frame.
+// Reads one frame.
 class FrameReader {
  public:
   explicit FrameReader(std::string_view frame) : lines_(frame) {}
@@ -131,7 +131,7 @@ class FrameReader {
   }
 
  private:
-  // The list of columns.
+  // Reads the keys, and returns the list of columns.
   std::string read_keys(std::string_view line) {
     std::string columns(default_columns);
     bool has_periodicity = false, has_cell = false;
@@ -181,7 +181,7 @@ class FrameReader {
     for (size_t k = 0; k < 9; ++k) structure_.cell.vectors[k / 3][k % 3] = given.numbers[k];
   }
 
-  // One T or F stands for all three.
+  // Reads pbc, in which one T or F stands for all three directions.
   void read_periodicity(const std::string& value) {
     std::vector<double> numbers = value_of_key("pbc", value).numbers;
     if (numbers.size() == 1) numbers.resize(3, numbers[0]);
@@ -191,7 +191,7 @@ class FrameReader {
     for (size_t k = 0; k < 3; ++k) structure_.cell.periodic[k] = numbers[k] == 1;
   }
 
-  // Whether the key is that of a unit, such as energy-unit or forces_units.
+  // Reads a unit. Returns whether the key is that of a unit, such as energy-unit or forces_units.
   bool read_unit(const std::string& key, const std::string& value) {
     std::optional<std::string> of = property_of_unit_key(key);
     if (!of) return false;
@@ -199,7 +199,7 @@ class FrameReader {
     return true;
   }
 
-  // Of a property that is not converted; formula_units=4 is a property itself.
+  // Notes the unit of a property that is not converted; formula_units=4 is a property itself.
   void note_unit(const std::string& key, const std::string& value) {
     std::optional<std::string> of = name_in_unit_key(key);
     if (of && !structure_.of_structure.contains(key)) noted_[*std::move(of)] = value;
@@ -225,7 +225,7 @@ class FrameReader {
         throw UserError::of("line 2: {} has {} and needs 9, or 6 in the order xx, yy, zz, yz, xz, xy", key,
                             counted(numbers.size(), "number"));
       } else if (is_of_ase) {
-        // Written by columns.
+        // These nine numbers are written by columns.
         for (const auto& [a, b] : {std::pair(1, 3), std::pair(2, 6), std::pair(5, 7)}) {
           std::swap(numbers[static_cast<size_t>(a)], numbers[static_cast<size_t>(b)]);
         }
@@ -236,7 +236,7 @@ class FrameReader {
     structure_.of_structure[key] = {.width = width, .values = std::move(numbers)};
   }
 
-  // The vectors of the cell that ADF's files have behind the atoms. ASE then takes the second line for a remark.
+  // Reads the vectors of the cell that ADF's files have behind the atoms. ASE then takes the second line for a remark.
   void read_vectors(const std::string& line) {
     size_t vectors = 0;
     for (std::optional<std::string_view> next = lines_.next(); next; next = lines_.next(), ++vectors) {
@@ -263,7 +263,7 @@ class FrameReader {
     }
     for (Column& column : columns_) {
       wanted_ += column.width;
-      // Where both are there the number counts.
+      // Where a frame has symbols and atomic numbers, the numbers count.
       const bool is_second = column.use == ColumnUse::species && has_use(columns_, ColumnUse::atomic_number);
       if (is_second) column.use = ColumnUse::text;
       if (column.use != ColumnUse::property) continue;
@@ -350,7 +350,7 @@ size_t frame_bytes(std::string_view text, bool is_all) {
     first = *line;
     split_words(first, words);
   }
-  // The last line may go on.
+  // The last line may go on in the rest of the file.
   if (!is_all && lines.position() >= text.size()) return 0;
   const std::optional<int64_t> atoms = whole_number_of(words[0]);
   if (words.size() != 1 || !atoms || *atoms < 0) {

@@ -9,12 +9,12 @@
 
 namespace terrace::data {
 
-// Bytes of the first frame of the text, with the blank lines before it. 0 where only blank lines are left, or where the
-// text ends within the frame and more of the file follows (`is_all` is false). Throws UserError that says what is wrong
-// where the file ends within the frame, and where the frame begins with no number of atoms.
+// Returns the bytes of the first frame of the text, with the blank lines before it. 0 where only blank lines are left,
+// or where the text ends within the frame and more of the file follows (`is_all` is false). Throws UserError that says
+// what is wrong where the file ends within the frame, and where the frame begins with no number of atoms.
 size_t frame_bytes(std::string_view text, bool is_all);
 
-// One frame. Lattice is the cell, with rows a, b, c; pbc its periodicity (one T or F for all three), of which the
+// Reads one frame. Lattice is the cell, with rows a, b, c; pbc its periodicity (one T or F for all three), of which the
 // default is all with a Lattice and none without; ADF's lines VEC1 to VEC3 behind the atoms are vectors of a periodic
 // cell. Properties names the columns (default species:S:1:pos:R:3); the element is in species, or its number in Z.
 // Every other column of reals, integers or logicals is a property of the atoms, every other value of numbers or

@@ -15,7 +15,7 @@
 namespace terrace::data {
 namespace {
 
-// A name that is no plain word needs quotes.
+// Puts a name that is no plain word in quotes.
 std::string quoted(const std::string& name) {
   const bool is_plain = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';

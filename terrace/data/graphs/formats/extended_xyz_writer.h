@@ -7,8 +7,8 @@
 
 namespace terrace::data {
 
-// One frame: the cell where there is one, the properties of the structure, and those of its atoms as columns. Numbers
-// are written so that they are read back exactly. Edges and their properties are left out.
+// Returns one frame: the cell where there is one, the properties of the structure, and those of its atoms as columns.
+// Numbers are written so that they are read back exactly. Edges and their properties are left out.
 std::string extended_xyz(const Structure& structure);
 
 }  // namespace terrace::data

@@ -195,7 +195,7 @@ class GmshReader {
     }
   }
 
-  // Between quotes, on a line of its own.
+  // Reads a name between quotes, on a line of its own.
   std::string quoted_name() {
     const std::string_view first = words_.word("a name in quotes");
     std::string name = fmt::format("{}{}", first, words_.rest_of_line());

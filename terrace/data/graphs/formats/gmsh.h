@@ -8,9 +8,9 @@
 
 namespace terrace::data {
 
-// The nodes in the order of the file, the edges of all elements in both directions, and each $NodeData by its name as a
-// property of the nodes. Elements have their corners as nodes; those of higher order are refused. Values at elements
-// and all other sections are left out. Throws UserError that names the line and the problem.
+// Reads the nodes in the order of the file, the edges of all elements in both directions, and each $NodeData by its
+// name as a property of the nodes. Elements have their corners as nodes; those of higher order are refused. Values at
+// elements and all other sections are left out. Throws UserError that names the line and the problem.
 Structure parse_gmsh(std::string_view text);
 
 }  // namespace terrace::data

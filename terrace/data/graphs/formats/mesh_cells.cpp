@@ -19,7 +19,7 @@ constexpr std::array<Side, 12> voxel_sides = {
 constexpr std::array<Side, 9> prism_sides = {{{0, 1}, {1, 2}, {2, 0}, {3, 4}, {4, 5}, {5, 3}, {0, 3}, {1, 4}, {2, 5}}};
 constexpr std::array<Side, 8> pyramid_sides = {{{0, 1}, {1, 2}, {2, 3}, {3, 0}, {0, 4}, {1, 4}, {2, 4}, {3, 4}}};
 
-// Of the shapes with a fixed number of nodes.
+// Returns the sides of a shape with a fixed number of nodes.
 std::span<const Side> sides_of(CellShape shape) {
   switch (shape) {
     case CellShape::pixel:

@@ -24,15 +24,16 @@ enum class CellShape {
   pyramid
 };
 
-// The number of nodes of a cell with these sides; 0 where it may be any.
+// Returns the number of nodes of a cell with these sides; 0 where it may be any.
 int64_t nodes_of_cell(CellShape shape);
 
 // Collects the edges of cells.
 class CellEdges {
  public:
-  // `nodes` has nodes_of_cell() of them, if that is not 0.
+  // Adds a cell; `nodes` has nodes_of_cell() nodes, if that is not 0.
   void add(CellShape shape, std::span<const int32_t> nodes);
-  // Each edge once in both directions, sorted by receiver and sender; an edge from a node to itself is left out.
+  // Returns each edge once in both directions, sorted by receiver and sender; an edge from a node to itself is left
+  // out.
   GivenEdges edges();
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 std::string shape_text(const std::vector<uint64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-// The numbers as whole ones from `least` to `most`; says which one is none.
+// Reads whole numbers from `least` to `most`. Returns a sentence about the first number that is none, else "".
 template <typename Number>
 std::string read_whole(const NamedArray& array, double least, double most, std::vector<Number>& values) {
   values.clear();
@@ -139,7 +139,7 @@ void PointSets::take_edges(NamedArray&& array, std::vector<std::string>& problem
   }
 }
 
-// Fills the offsets of one graph where there are none.
+// Checks offsets; where there are none, fills in those of one graph.
 void PointSets::check_offsets(std::vector<int64_t>& offsets, const char* name, int64_t end,
                               std::vector<std::string>& problems) {
   if (offsets.empty()) offsets = {0, end};

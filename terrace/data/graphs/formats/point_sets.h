@@ -58,11 +58,11 @@ class PointSets {
   std::vector<Property> properties_;
 };
 
-// The arrays of an .npz file, and of the bytes of one; `name` is used in errors. Throws UserError.
+// Returns the arrays of an .npz file. Throws UserError.
 std::vector<NamedArray> npz_arrays(const NpzArchive& archive);
 
-// The arrays of an HDF5 file, with the names of their groups: "node/NAME". Scales of dimensions, which netCDF writes,
-// are left out. Throws UserError that names the file and the array. Only one thread at a time reads.
+// Returns the arrays of an HDF5 file, with the names of their groups: "node/NAME". Scales of dimensions, which netCDF
+// writes, are left out. Throws UserError that names the file and the array. Only one thread at a time reads.
 std::vector<NamedArray> hdf5_arrays(const std::filesystem::path& path);
 
 }  // namespace terrace::data

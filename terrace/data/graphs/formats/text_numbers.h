@@ -9,10 +9,10 @@
 
 namespace terrace::data {
 
-// The parts between white space.
+// Splits a line into the parts between white space.
 void split_words(std::string_view line, std::vector<std::string_view>& words);
 
-// The whole word as a number, which may begin with + and be nan or inf; no value for anything else.
+// Return the whole word as a number, which may begin with + and be nan or inf; no value for anything else.
 std::optional<double> number_of(std::string_view word);
 std::optional<int64_t> whole_number_of(std::string_view word);
 
@@ -20,7 +20,7 @@ std::optional<int64_t> whole_number_of(std::string_view word);
 class TextLines {
  public:
   explicit TextLines(std::string_view text) : text_(text) {}
-  // No value at the end of the text.
+  // Returns the next line; no value at the end of the text.
   std::optional<std::string_view> next();
   int64_t number() const { return number_; }  // of the last line taken, from 1
   size_t position() const { return at_; }     // of the next line in the text

@@ -12,16 +12,18 @@ class TextWords {
  public:
   explicit TextWords(std::string_view text) : text_(text) {}
 
-  // The next word between white space; no value at the end of the text.
+  // Returns the next word between white space; no value at the end of the text.
   std::optional<std::string_view> next();
-  // The next word, which stays the next one.
+  // Returns the next word, which stays the next one.
   std::optional<std::string_view> peek() const;
-  // The rest of the line that the last word is on, and the line after it, without its end; "" at the end of the text.
+  // Return the rest of the line that the last word is on, and the line after it, without its end; "" at the end of the
+  // text.
   std::string_view rest_of_line();
   std::string_view next_line();
   int64_t line() const { return line_; }  // of the last word, from 1
 
-  // Throw UserError with the line, and `what` the word should be, where the text ends or has another word.
+  // Return the next word as text or a number. Throw UserError with the line, and `what` the word should be, where the
+  // text ends or has another word.
   std::string_view word(std::string_view what);
   double number(std::string_view what);
   int64_t whole(std::string_view what, int64_t least, int64_t most);

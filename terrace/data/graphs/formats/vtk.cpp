@@ -128,7 +128,7 @@ class VtkReader {
     return list;
   }
 
-  // Before version 5 a list of counts each with its nodes, then OFFSETS and CONNECTIVITY.
+  // Reads the cells: before version 5 a list of counts each with its nodes, then OFFSETS and CONNECTIVITY.
   void read_cells() {
     const int64_t first = words_.whole("a number of cells", 0, most_rows);
     const int64_t second = words_.whole("a number of numbers", 0, most_rows);
@@ -226,7 +226,7 @@ class VtkReader {
     }
   }
 
-  // In front of the data of points or cells it describes the file, and is left out.
+  // Reads a field. In front of the data of points or cells a field describes the file, and is left out.
   void read_field() {
     words_.word("a name");
     const int64_t arrays = words_.whole("a number of arrays", 0, most_rows);

@@ -8,9 +8,9 @@
 
 namespace terrace::data {
 
-// The points, the edges of all cells in both directions, and the data of points by their names as properties of the
-// nodes. Cells have their corners as nodes; others are refused. Data of cells are left out. Throws UserError that names
-// the line and the problem.
+// Reads the points, the edges of all cells in both directions, and the data of points by their names as properties of
+// the nodes. Cells have their corners as nodes; others are refused. Data of cells are left out. Throws UserError that
+// names the line and the problem.
 Structure parse_vtk(std::string_view text);
 
 }  // namespace terrace::data

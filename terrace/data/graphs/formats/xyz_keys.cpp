@@ -38,7 +38,7 @@ char closing_of(char letter) {
   }
 }
 
-// Follows ASE's parser letter by letter, whose words become keys and values as the sign = and blanks between them say.
+// Follows ASE's parser letter by letter; words become keys and values as the sign = and blanks between them say.
 class PairsReader {
  public:
   explicit PairsReader(std::string_view line) : line_(line) {}
@@ -86,7 +86,7 @@ class PairsReader {
   }
 
   void take_equals() {
-    // Within a value, or behind one and its blanks.
+    // The sign stands within a value, or behind one and its blanks.
     if (has_word_ && is_value_) {
       if (had_blank_) refuse_swallowed();
       word_ += '=';
@@ -145,7 +145,7 @@ std::optional<double> logical_of(std::string_view word) {
   return std::nullopt;
 }
 
-// The words between blanks and commas.
+// Returns the words between blanks and commas.
 std::vector<std::string> value_words(std::string value) {
   std::ranges::replace(value, ',', ' ');
   std::vector<std::string_view> words;
@@ -164,7 +164,8 @@ std::optional<std::vector<double>> all_converted(const std::vector<std::string>&
   return numbers;
 }
 
-// Such as -1.25D+01: a number whose exponent begins with D. Without a point or a sign it may be a name, such as 1D2.
+// Reads a number whose exponent begins with D, such as -1.25D+01. Without a point or a sign it may be a name, such as
+// 1D2.
 std::optional<double> number_with_d(std::string_view word) {
   const size_t exponent = word.find_first_of("dD");
   if (exponent == std::string_view::npos || exponent + 1 >= word.size()) return python_number(word);
@@ -175,7 +176,7 @@ std::optional<double> number_with_d(std::string_view word) {
   return python_number(with_e);
 }
 
-// What to say of a text that was meant as numbers; "" of others.
+// Returns a sentence about a text that was meant as numbers; "" for other texts.
 std::string lost_numbers(const std::string& key, const std::string& value) {
   const std::vector<std::string> words = value_words(value);
   if (words.empty()) return "";
@@ -216,8 +217,8 @@ bool all_logicals(const Json& json) {
   return json.is_array() ? std::ranges::all_of(json, all_logicals) : json.is_boolean();
 }
 
-// Python's JSON may have NaN, for which null stands here; where there is a null or a text too, it is no list of
-// numbers.
+// Reads JSON as Python writes it, which may have NaN. NaN becomes null here; where there is a null or a text too, the
+// value is no list of numbers.
 ValueOfKey value_of_json(const std::string& key, std::string text) {
   if (text.find("Infinity") != std::string::npos) throw UserError::of("line 2: {} has an infinite number", key);
   const bool has_other = text.find("null") != std::string::npos || text.find('"') != std::string::npos;
@@ -232,8 +233,8 @@ ValueOfKey value_of_json(const std::string& key, std::string text) {
   return add_numbers(key, parsed, has_nan, value.numbers) ? value : ValueOfKey{};
 }
 
-// The number that a word of digits, a point and an exponent stands for where no double can hold it: infinite or 0, by
-// the place of its first digit that is not 0. No value for other words.
+// Returns the number that a word of digits, a point and an exponent stands for where no double can hold it: infinite or
+// 0, by the place of its first digit that is not 0. No value for other words.
 std::optional<double> number_beyond_doubles(std::string_view word) {
   const bool is_negative = word.starts_with('-');
   if (is_negative || word.starts_with('+')) word.remove_prefix(1);
@@ -273,7 +274,7 @@ std::optional<double> python_number(std::string_view word) {
         word[at] == '_' && at > 0 && at + 1 < word.size() && is_digit(word[at - 1]) && is_digit(word[at + 1]);
     if (!joins_digits) plain += word[at];
   }
-  if (plain.find('(') != std::string::npos) return std::nullopt;  // std::from_chars has nan(..)
+  if (plain.find('(') != std::string::npos) return std::nullopt;  // std::from_chars takes nan(..) for a number
   const std::optional<double> number = number_of(plain);
   return number ? number : number_beyond_doubles(plain);
 }
@@ -290,7 +291,7 @@ ValueOfKey value_of_key(const std::string& key, const std::string& value) {
 }
 
 std::string with_plain_blanks(std::string_view line) {
-  // U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F and U+3000 in UTF-8.
+  // The spaces U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F and U+3000 in UTF-8.
   static constexpr std::array<std::string_view, 19> spaces = {
       "\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81", "\xe2\x80\x82", "\xe2\x80\x83",
       "\xe2\x80\x84", "\xe2\x80\x85", "\xe2\x80\x86", "\xe2\x80\x87", "\xe2\x80\x88", "\xe2\x80\x89", "\xe2\x80\x8a",

@@ -19,22 +19,22 @@ struct KeyAndValue {
 // without a key before it, and a key that an empty value before it would swallow.
 std::vector<KeyAndValue> keys_and_values(std::string_view line);
 
-// What ASE makes of a value: numbers, logicals or a text, which has none of either. Numbers are between blanks or
-// commas as Python writes them (1_000, inf), or after _JSON in nested lists, row after row.
+// The value that ASE makes of a text: numbers, logicals or a text, which has none of either. Numbers are between blanks
+// or commas as Python writes them (1_000, inf), or after _JSON in nested lists, row after row.
 struct ValueOfKey {
   std::vector<double> numbers = {};
   bool are_logicals = false;
-  // Of a text that was meant as numbers, which would be lost in silence: exponents with D, where a point or a sign
-  // tells them from a name such as 1D2, and numbers in brackets within brackets or quotes.
+  // A sentence about a text that was meant as numbers, which would be lost in silence: exponents with D, where a point
+  // or a sign tells them from a name such as 1D2, and numbers in brackets within brackets or quotes.
   std::string note = {};
 };
-// Throws UserError for JSON that is none, or whose lists differ in length.
+// Reads a value. Throws UserError for text after _JSON that is no JSON, or whose lists differ in length.
 ValueOfKey value_of_key(const std::string& key, const std::string& value);
 
-// A number as Python's float() reads it; too large a number is infinite, too small a number 0.
+// Returns a number as Python's float() reads it; too large a number is infinite, too small a number 0.
 std::optional<double> python_number(std::string_view word);
 
-// The line with a blank for each white space that is none of ASCII, where Python divides words too.
+// Returns the line with a blank for each white space that is none of ASCII, where Python divides words too.
 std::string with_plain_blanks(std::string_view line);
 
 }  // namespace terrace::data
