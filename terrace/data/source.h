@@ -31,7 +31,7 @@ struct HostTensor {
   std::vector<int64_t> sizes = {};
   std::vector<std::byte> bytes = {};
 
-  size_t elements() const;  // by the sizes
+  size_t elements() const;  // the number of elements by the sizes
 
   static HostTensor of(std::span<const uint8_t> values, std::vector<int64_t> sizes);
   static HostTensor of(std::span<const int32_t> values, std::vector<int64_t> sizes);

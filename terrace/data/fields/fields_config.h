@@ -19,7 +19,7 @@ struct FieldsConfig {
   // The file of the description with the means and deviations; "": the description of the dataset with the moments of
   // `kept_statistics`; "data": the description of the dataset alone (kept_statistics.h).
   std::string statistics = {};
-  // Not a key: the description of the checkpoint with whose weights the run began; "": none.
+  // The description of the checkpoint with whose weights the run began; "": none. This is not a key.
   std::string kept_statistics = {};
   std::string climatology = {};               // the prefix of the dataset with the climatology; "": the dataset itself
   std::vector<double> leads = {6.0 * 3600};   // seconds from the last input to the field that is predicted

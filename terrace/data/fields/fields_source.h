@@ -138,7 +138,7 @@ class FieldsSource : public Source {
   FieldsConfig config_;
   FieldsRequest request_;
   FieldsDataset dataset_;
-  std::optional<FieldsDataset> climatology_;  // where the climatology is that of another dataset
+  std::optional<FieldsDataset> climatology_;  // the dataset of the climatology, where it is another one
   std::vector<Channel> inputs_, outputs_, constants_;
   std::vector<Moments> output_moments_;
   std::vector<int64_t> leads_;  // in steps

@@ -21,7 +21,7 @@ struct GraphToBatch {
   Cell cell = {};
   std::span<const int32_t> receivers = {}, senders = {};    // read where the request has given_edges
   std::vector<std::span<const double>> atom_features = {};  // for each atom feature of the request
-  std::vector<std::span<const double>> edge_features = {};  // likewise, in the order of the given edges
+  std::vector<std::span<const double>> edge_features = {};  // for each edge feature, in the order of the given edges
   std::vector<std::span<const double>> labels = {};         // for each label; empty where the graph has none
   double charge = 0;
   int64_t branch = 0;

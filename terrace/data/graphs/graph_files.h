@@ -28,7 +28,7 @@ struct GraphPiece {
   uint64_t bytes = 0;        // of the file
   std::string text = {};     // whole frames of extended XYZ, or the whole file
   int64_t first_number = 0;  // of its first structure in the file, from 0
-  // For point sets, in place of text: the graphs of the file, and the number behind the last one of the piece.
+  // The graphs of the file, for point sets in place of text, and the number behind the last graph of the piece.
   std::shared_ptr<const PointSets> sets = {};
   int64_t end_number = 0;
   std::string problem = {};  // why the file has no point sets

@@ -20,13 +20,13 @@ struct GraphsConfig {
   // A file with statistics of labels that a checkpoint keeps; "": `kept_statistics`, or the statistics of the data;
   // "data": the statistics of the data (kept_statistics.h).
   std::string statistics = {};
-  // Not a key: the statistics of the checkpoint with whose weights the run began; "": none.
+  // The statistics of the checkpoint with whose weights the run began; "": none. This is not a key.
   std::string kept_statistics = {};
   std::string held_out_split = "validation";  // the part on which a model is evaluated
   // The sizes of a structure, for planning; 0: those of the training parts.
   double average_atoms = 0, average_edges = 0;
   int64_t most_atoms = 0, most_edges = 0;
-  // Not a key: datasets that take the place of `train`, all of them held out (hold_out_graphs()).
+  // Datasets that take the place of `train`, all of them held out (hold_out_graphs()). This is not a key.
   std::vector<std::string> held_out = {};
   StageConfig stage = {};
   bool operator==(const GraphsConfig&) const = default;

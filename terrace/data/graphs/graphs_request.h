@@ -26,7 +26,7 @@ struct GraphLabel {
   LabelOffset offset = LabelOffset::none;
   // The label whose scale divides this one too, as that of the forces divides energies; "": this label.
   std::string scaled_as = {};
-  // For labels of structures: whether scale and offset are those of the property divided by the number of atoms.
+  // Whether scale and offset of a structure's label are those of the property divided by the number of atoms.
   bool per_atom = false;
   std::string derivative_of = {};  // the label of whose derivative it is; "": of none
   // The derivative is a stress: by strain, and divided by the volume of the cell (volume_of()). A property that is a
@@ -46,7 +46,7 @@ struct GraphsRequest {
   std::vector<std::string> atom_features = {}, edge_features = {};  // properties of the data
   std::string charge = {};                                          // a property of structures; "": none
   std::vector<GraphLabel> labels = {};
-  // What one loss of the model counts: the graphs or the atoms of the batch, times a number.
+  // The things that one loss of the model counts: the graphs or the atoms of the batch, times a number.
   struct Count {
     GraphLevel level = GraphLevel::structure;
     double times = 1;

@@ -305,7 +305,7 @@ GraphToBatch GraphsSource::graph_at(const Place& place, NumbersAtHand& at_hand) 
 MicroBatch GraphsSource::batch(std::span<const Place> places, std::vector<int64_t> numbers,
                                const TensorNames& names) const {
   std::vector<GraphToBatch> graphs;
-  NumbersAtHand at_hand(staged());  // as long as the graphs
+  NumbersAtHand at_hand(staged());  // has to live as long as the graphs
   int64_t edges = 0;
   for (const Place& place : places) {
     graphs.push_back(graph_at(place, at_hand));

@@ -218,7 +218,7 @@ class GraphsRun {
     GraphPieces pieces(own);
     std::vector<std::string> problems;
     Notes notes;
-    size_t file = 0;         // that is being read
+    size_t file = 0;         // the file that is being read
     int64_t structures = 0;  // of the file, with those that cannot be taken
     const auto finish_before = [&](size_t next) {
       for (; file < next; ++file, structures = 0) {

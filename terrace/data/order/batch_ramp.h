@@ -31,7 +31,7 @@ class BatchRamp {
   std::vector<SizeInterval> intervals_;
 };
 
-// Whether the update of the step is skipped, because the step lies in one of the ranges of skip_steps.
+// Returns whether the update of the step is skipped, because the step lies in one of the ranges of skip_steps.
 bool skipped(const config::TrainConfig& config, int64_t step);
 
 }  // namespace terrace::data

@@ -1,4 +1,4 @@
-// For each place in a block of a weighted mixture, how many places before it have the same dataset.
+// Counts for each place in a block of a weighted mixture how many places before it have the same dataset.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@ namespace terrace::data {
 // places. May be called by several threads at once.
 class BlockRanks {
  public:
-  // The rank of `place` in a block of `length` places, which `dataset_at` gives one of `datasets` each.
+  // Returns the number of places before `place` that have its dataset, in a block of `length` places, to each of which
+  // `dataset_at` gives one of `datasets`.
   uint64_t rank(uint64_t block, uint64_t place, uint64_t length, size_t datasets,
                 const std::function<size_t(uint64_t place)>& dataset_at);
 

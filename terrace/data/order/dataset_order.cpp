@@ -57,7 +57,7 @@ class UndrawnOrder : public DatasetOrder {
  public:
   UndrawnOrder(const NumberSet& drawn, Order order, uint64_t from, PhiloxKey key, Order next)
       : words_(drawn.words()), order_(std::move(order)), from_(from), key_(key), next_(std::move(next)) {
-    // Of each word the bits of what is left; none beyond the size.
+    // Each word gets the bits of the numbers that are left; there are none beyond the size.
     for (uint64_t& word : words_) word = ~word;
     words_.back() &= (uint64_t{1} << drawn.size() % 64) - 1;
     for (size_t word = 0; word < words_.size(); ++word) {
@@ -76,7 +76,7 @@ class UndrawnOrder : public DatasetOrder {
  private:
   static constexpr size_t words_in_group = 16;
 
-  // The number that has `rank` smaller ones among those left.
+  // Returns the number that has `rank` smaller ones among those left.
   uint64_t undrawn(uint64_t rank) const {
     const auto group = std::ranges::upper_bound(before_group_, rank) - 1;
     uint64_t skip = rank - *group;

@@ -13,22 +13,22 @@ namespace terrace::data {
 class DatasetOrder {
  public:
   virtual ~DatasetOrder() = default;
-  // An element of the sequence: a sample of the dataset.
+  // Returns an element of the sequence: a sample of the dataset.
   virtual uint64_t at(uint64_t index) const = 0;
-  // The number of elements from `index` on that belong to the same epoch; at least 1.
+  // Returns the number of elements from `index` on that belong to the same epoch; at least 1.
   virtual uint64_t left_in_epoch(uint64_t index) const = 0;
 };
 
 using Order = std::shared_ptr<const DatasetOrder>;
 
-// The key of an order that belongs to a numbered epoch of a numbered stream.
+// Returns the key of an order that belongs to a numbered epoch of a numbered stream.
 PhiloxKey epoch_key(PhiloxKey key, uint64_t epoch, uint64_t stream);
 
-// Epochs of all `size` samples, in the order of the file, or each in a shuffled order of its own.
+// Return epochs of all `size` samples, in the order of the file, or each in a shuffled order of its own.
 Order in_file_order(uint64_t size);
 Order shuffled_order(uint64_t size, PhiloxKey key, uint64_t stream);
 
-// The elements of `order` from `from` on, after the samples `first`, which belong to the same epoch.
+// Returns the elements of `order` from `from` on, after the samples `first`, which belong to the same epoch.
 Order continued_order(std::vector<uint64_t> first, Order order, uint64_t from);
 
 // A subset of the numbers 0 .. size - 1, one bit each.
@@ -46,7 +46,8 @@ class NumberSet {
   std::vector<uint64_t> words_;
 };
 
-// Elements from + i of `order` for every i that is not in `drawn`, in a shuffled order of their own; then `next`.
+// Returns the elements from + i of `order` for every i that is not in `drawn`, in a shuffled order of their own; then
+// `next`.
 Order undrawn_order(const NumberSet& drawn, Order order, uint64_t from, PhiloxKey key, Order next);
 
 }  // namespace terrace::data

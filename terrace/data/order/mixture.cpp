@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t longest_block = 4096;
 
-// The samples of each dataset in a block of `length`, by largest remainder and at least one for each.
+// Returns the samples of each dataset in a block of `length`, by largest remainder and at least one for each.
 std::vector<uint64_t> slots_of(const std::vector<double>& weights, uint64_t length) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<uint64_t> slots(weights.size());
@@ -39,7 +39,7 @@ std::vector<uint64_t> slots_of(const std::vector<double>& weights, uint64_t leng
   return slots;
 }
 
-// The shortest block in which every weight is a whole number of samples, or the longest allowed block.
+// Returns the shortest block in which every weight is a whole number of samples, or the longest allowed block.
 uint64_t block_length(const std::vector<double>& weights) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (uint64_t length = weights.size(); length < longest_block; ++length) {
@@ -52,12 +52,12 @@ uint64_t block_length(const std::vector<double>& weights) {
   return longest_block;
 }
 
-// The number of the range that `number` lies in.
+// Returns the number of the range that `number` lies in.
 size_t range_of(const std::vector<uint64_t>& begins, uint64_t number) {
   return static_cast<size_t>(std::ranges::upper_bound(begins, number) - begins.begin()) - 1;
 }
 
-// Running sums that begin with 0.
+// Returns running sums that begin with 0.
 std::vector<uint64_t> running_sums(const std::vector<uint64_t>& sizes) {
   std::vector<uint64_t> sums = {0};
   for (const uint64_t size : sizes) sums.push_back(sums.back() + size);
@@ -115,7 +115,7 @@ double Mixture::share(size_t dataset) const {
   return static_cast<double>(begins_[dataset + 1] - begins_[dataset]) / static_cast<double>(begins_.back());
 }
 
-// The number of the run's sample in the shuffled order of its block.
+// Returns the number of the run's sample in the shuffled order of its block.
 uint64_t Mixture::slot_of(uint64_t run_sample) const {
   const uint64_t length = begins_.back();
   return permute(epoch_key(key_, reshuffle_ ? run_sample / length : 0, 0), length, run_sample % length);
@@ -165,7 +165,7 @@ Mixture::DatasetSample Mixture::at(uint64_t run_sample) const {
   return {dataset, permute(epoch_key(key_, reshuffle_ ? index / size : 0, dataset + 1), size, index % size)};
 }
 
-// What at() takes the samples of a dataset from.
+// Returns the order from which at() takes the samples of a dataset.
 Order Mixture::order_of(size_t dataset) const {
   if (!orders_.empty()) return orders_[dataset];
   if (weighted_) return shuffled_order(sizes_[dataset], key_, dataset + 1);
@@ -180,7 +180,7 @@ std::vector<Order> Mixture::rest(uint64_t drawn) const {
   return rest_of_epoch(drawn);
 }
 
-// Of a block that is under way, the samples which are left come first.
+// Returns the orders of what is left. The samples which are left of a block that is under way come first.
 std::vector<Order> Mixture::rest_of_blocks(uint64_t drawn) const {
   const uint64_t length = begins_.back(), whole = drawn / length;
   const bool under_way = drawn % length > 0;

@@ -13,8 +13,8 @@ namespace terrace::data {
 
 class BlockRanks;
 
-// How a weighted mixture orders its samples. A run keeps the version that it began with, which its checkpoints name;
-// those that name none have the first.
+// The version of the order of samples in a weighted mixture. A run keeps the version that it began with, which its
+// checkpoints name; checkpoints that name none have the first version.
 enum class OrderVersion {
   overlapping_epochs = 1,  // where an epoch of a dataset ends inside a block, samples of the next one may come earlier
   complete_epochs = 2,     // no sample occurs again before all others of its dataset have occurred as often
@@ -42,26 +42,27 @@ class Mixture {
   // another order.
   Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, bool reshuffle,
           OrderVersion version = OrderVersion::complete_epochs);
-  // A later mixture; `orders` has an entry for each dataset, null where no earlier mixture had the dataset.
+  // Makes a later mixture; `orders` has an entry for each dataset, null where no earlier mixture had the dataset.
   Mixture(std::vector<uint64_t> sizes, const std::vector<double>& weights, PhiloxKey key, std::vector<Order> orders,
           OrderVersion version = OrderVersion::complete_epochs);
 
-  // Follows the order of all samples of all datasets. It has no rest().
+  // Follows the order of all samples of all datasets. Such a mixture has no rest().
   Mixture(std::vector<uint64_t> sizes, Order of_all);
 
-  // The sample with this number, counted from the beginning of the mixture.
+  // Returns the sample with this number, counted from the beginning of the mixture.
   DatasetSample at(uint64_t run_sample) const;
 
-  // How each dataset continues once `drawn` samples of the mixture have been drawn. Without weights, several datasets
-  // need one bit for each of their samples, and 0.1 to 0.2 us for each sample drawn in the epoch that is under way.
+  // Returns how each dataset continues once `drawn` samples of the mixture have been drawn. Without weights, several
+  // datasets need one bit for each of their samples, and 0.1 to 0.2 us for each sample drawn in the epoch that is under
+  // way.
   std::vector<Order> rest(uint64_t drawn) const;
 
-  // The number of samples in one pass over all datasets; with weights, until every sample of every dataset has
+  // Returns the number of samples in one pass over all datasets; with weights, until every sample of every dataset has
   // occurred.
   uint64_t samples() const { return samples_; }
 
-  // The fraction of the run's samples that come from a dataset: its weight with an error of up to 1/4096, or exactly
-  // its weight where every weight is a multiple of 1/B with B up to 4096.
+  // Returns the fraction of the run's samples that come from a dataset: its weight with an error of up to 1/4096, or
+  // exactly its weight where every weight is a multiple of 1/B with B up to 4096.
   double share(size_t dataset) const;
 
  private:
@@ -78,20 +79,20 @@ class Mixture {
   Order order_of(size_t dataset) const;
   std::vector<Order> rest_of_blocks(uint64_t drawn) const;
   std::vector<Order> rest_of_epoch(uint64_t drawn) const;
-  // Without weights, the number of its samples in the first epoch.
+  // Returns the number of the dataset's samples in the first epoch of a mixture without weights.
   uint64_t first_of_dataset(size_t dataset) const { return first_begins_[dataset + 1] - first_begins_[dataset]; }
   void fill_block(const std::vector<double>& weights);
 
   std::vector<uint64_t> sizes_;
   std::vector<uint64_t> begins_;  // [datasets + 1]: running sums of samples, or with weights of samples in a block
-  std::vector<uint64_t> first_begins_;  // without weights, the same for the first epoch
-  std::vector<Order> orders_;           // of a later mixture
+  std::vector<uint64_t> first_begins_;  // without weights, running sums of samples in the first epoch
+  std::vector<Order> orders_;           // the datasets' orders in a later mixture; else none
   Order of_all_;                        // null unless the mixture follows one
   PhiloxKey key_;
   bool reshuffle_;
   bool weighted_;
   OrderVersion version_;
-  std::shared_ptr<BlockRanks> ranks_;  // with weights
+  std::shared_ptr<BlockRanks> ranks_;  // null without weights
   uint64_t samples_ = 0;
 };
 

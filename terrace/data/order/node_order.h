@@ -31,16 +31,17 @@ class NodeOrder : public DatasetOrder {
   // Throws UserError where there are fewer samples than shares.
   explicit NodeOrder(const Request& request);
 
-  // The sample of the data that is this one of the run.
+  // Returns the sample of the data that is this one of the run.
   uint64_t at(uint64_t run_sample) const override;
   uint64_t left_in_epoch(uint64_t run_sample) const override { return request_.size - run_sample % request_.size; }
 
   uint64_t shares() const { return request_.shares; }
   uint64_t batch() const { return request_.batch; }
-  // Counted from 0, of a step that begins with this sample of the run, and the sample with which the next one begins.
+  // Return the round, counted from 0, of a step that begins with this sample of the run, and the sample with which the
+  // next round begins.
   uint64_t round(uint64_t first_sample) const;
   uint64_t next_round_begins(uint64_t first_sample) const;
-  // That the slot draws from in the round.
+  // Returns the share that the slot draws from in the round.
   uint64_t share_of(uint64_t slot, uint64_t round) const { return (slot + round) % request_.shares; }
 
  private:
@@ -51,8 +52,8 @@ class NodeOrder : public DatasetOrder {
   uint64_t steps_of_round_;
 };
 
-// Of datasets with so many training samples, as the configuration has it; null unless that is the order of nodes and
-// something is trained, in steps of `global_batch` samples.
+// Returns the order of datasets with so many training samples, as the configuration has it; null unless that is the
+// order of nodes and something is trained, in steps of `global_batch` samples.
 std::shared_ptr<const NodeOrder> node_order_of(const OrderConfig& config, const std::vector<uint64_t>& sizes,
                                                int64_t global_batch, PhiloxKey key);
 

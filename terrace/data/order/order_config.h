@@ -1,4 +1,4 @@
-// How the samples of a step are chosen: the values of data.order and its companions.
+// Says how the samples of a step are chosen: the values of data.order and its companions.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace terrace::data {
 
 struct OrderConfig {
   std::string order = "global";  // or "node"
-  int64_t shares = 0;            // of the data with "node"; divides the global batch
+  int64_t shares = 0;            // number of parts of the data with "node"; divides the global batch
   int64_t exchange_epochs = 1;   // after which nodes exchange shares
 
   bool by_node() const { return order == "node"; }

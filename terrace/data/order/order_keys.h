@@ -26,11 +26,12 @@ void add_order_keys(const Find& find, std::vector<config::Key>& list) {
                config::OnResume::fixed, "Epochs of a share after which it moves to the node before.");
 }
 
-// Of a configuration whose data have this order: a sentence about what does not go with it, or "".
+// Returns a sentence about what does not go with this order in a configuration whose data have it, or "".
 std::string problem_with_order(const config::Config& config, const OrderConfig& order);
-// The keys that it looks at.
+// Returns the keys that problem_with_order() looks at.
 std::vector<std::string> keys_of_order();
-// Of data.shares and data.exchange_epochs. `without_node` gives a reason where data.order is not "node".
+// Returns the rules of data.shares and data.exchange_epochs. `without_node` gives a reason where data.order is not
+// "node".
 std::vector<config::IdleRule> order_idle_rules(std::string (*without_node)(const config::Config&));
 inline constexpr const char* shares_without_node = "without data.order = \"node\"; give that, or remove it";
 

@@ -1,5 +1,5 @@
-// Reads and writes the key "order" of an identity. The first version has no key, as in checkpoints before there was
-// another one.
+// Reads and writes the key "order" of an identity. The first version has no key, as in checkpoints from before there
+// was another version.
 #include "terrace/data/order/recorded_order.h"
 
 #include "terrace/base/error.h"

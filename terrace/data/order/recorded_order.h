@@ -6,8 +6,8 @@
 
 namespace terrace::data {
 
-// Of an identity that names none: it was recorded by a terrace that had the first version only. Throws UserError for a
-// version that this terrace does not have.
+// Returns the version that an identity names. An identity that names none was recorded by a terrace that had the first
+// version only. Throws UserError for a version that this terrace does not have.
 OrderVersion recorded_order(const Json& identity);
 void record_order(OrderVersion version, Json& identity);
 

@@ -1,4 +1,4 @@
-// Reads Parquet with Arrow's C++ library. A module of its own (cmake/parquet.cmake), which sees nothing else of
+// Reads Parquet with Arrow's C++ library. This is a module of its own (cmake/parquet.cmake), which sees nothing else of
 // terrace.
 #include <arrow/memory_pool.h>
 #include <parquet/column_reader.h>

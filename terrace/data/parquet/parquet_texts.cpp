@@ -10,13 +10,13 @@
 namespace terrace::data {
 namespace {
 
-// Looked for in the run path of the program, which the build and the installation set.
+// The module is looked for in the run path of the program, which the build and the installation set.
 constexpr const char* module_file = "terrace_parquet.so";
 
 using OpenFunction = decltype(&terrace_open_parquet_1);
 
 OpenFunction load_module(const std::string& file) {
-  // Local: Arrow's symbols must not meet those of libtorch. It stays loaded until the program ends.
+  // The symbols stay local: Arrow's must not meet those of libtorch. The module stays loaded until the program ends.
   void* module = ::dlopen(module_file, RTLD_NOW | RTLD_LOCAL);
   void* function = module == nullptr ? nullptr : ::dlsym(module, "terrace_open_parquet_1");
   if (function == nullptr) {
@@ -29,7 +29,7 @@ OpenFunction load_module(const std::string& file) {
   return reinterpret_cast<OpenFunction>(function);
 }
 
-// What the library says, without line ends.
+// Returns the library's message without line ends.
 std::string reason_of(const std::exception& error) {
   std::string reason = error.what();
   std::ranges::replace(reason, '\n', ' ');

@@ -20,7 +20,7 @@ class ParquetTexts {
   // the columns that there are), and where this build of terrace reads no Parquet.
   ParquetTexts(const std::filesystem::path& path, const std::string& field);
 
-  // The next row, valid until the next call; nothing behind the last one. Throws UserError for a damaged file.
+  // Returns the next row, valid until the next call; nothing behind the last one. Throws UserError for a damaged file.
   std::optional<ParquetText> next();
 
   bool done() const { return taken_ == reader_->rows(); }
@@ -32,8 +32,8 @@ class ParquetTexts {
   std::string name_;
   std::unique_ptr<ParquetReader> reader_;
   const std::vector<ParquetText>* rows_ = nullptr;  // of the page that is read
-  size_t at_ = 0;                                   // the next one of them
-  int64_t taken_ = 0;                               // of the file
+  size_t at_ = 0;                                   // the next one of these rows
+  int64_t taken_ = 0;                               // rows of the file
 };
 
 }  // namespace terrace::data

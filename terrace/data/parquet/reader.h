@@ -33,7 +33,7 @@ class ParquetReader {
 
   // Call once, before next(), with the number of a column that is text and no list.
   virtual void select(size_t column) = 0;
-  // At least one of the rows that follow; none at the end of the file. The result is valid until the next call.
+  // Returns at least one of the rows that follow; none at the end of the file. The result is valid until the next call.
   virtual const std::vector<ParquetText>& next() = 0;
 };
 

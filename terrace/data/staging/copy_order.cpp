@@ -1,4 +1,4 @@
-// Keeps the known uses of each extent as a chain, and what may be replaced ordered by its next use.
+// Keeps the known uses of each extent as a chain, and the extents that may be replaced in the order of their next uses.
 #include "terrace/data/staging/copy_order.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ void CopyOrder::pass() {
     const Recent left = recent_.front();
     recent_.pop_front();
     const auto of_extent = known_.find(left.extent);
-    // An extent that was used again since then has a later place here.
+    // An extent that was used again since then has a later entry in recent_.
     if (of_extent == known_.end() || !of_extent->second.slot || of_extent->second.passed != left.number) continue;
     set_replaceable(left.extent, of_extent->second, true);
   }
@@ -119,7 +119,7 @@ void CopyOrder::give_up(const Copy& copy) {
   Known& known = known_.at(copy.extent);
   set_replaceable(copy.extent, known, false);
   known.slot.reset();
-  if (!copy.replaced) --used_slots_;  // it was the last one
+  if (!copy.replaced) --used_slots_;  // the latest copy took the last slot
   slots_ = used_slots_;
 }
 

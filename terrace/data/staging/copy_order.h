@@ -1,6 +1,6 @@
-// Decides which extents are copied into the window next, and which of those there make room for them: the one whose
-// next use is furthest ahead (L. A. Belady, "A study of replacement algorithms for a virtual-storage computer", 1966),
-// as far as the uses are known.
+// Decides which extents are copied into the window next, and which extent there makes room for each: the one whose next
+// use is furthest ahead (L. A. Belady, "A study of replacement algorithms for a virtual-storage computer", 1966), as
+// far as the uses are known.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace terrace::data {
 
-// Follows the uses in their order, ahead of the readers, as a cache would: of an extent that is not there a copy is
-// made, in place of the one that is used last from there on. The copy is due as soon as the readers are done with what
-// it replaces. For this to be well ahead of its use, what the latest steps use is not
-// replaced: eight of them, but at most half of the window.
+// Follows the uses in their order, ahead of the readers, as a cache would: an extent that is not in the window is
+// copied, in place of the one that is used last from there on. The copy is due as soon as the readers are done with the
+// extent that it replaces. For this to be well ahead of the use, extents that the latest steps use are not replaced:
+// those of eight steps, but at most half of the window.
 class CopyOrder {
  public:
   struct Copy {
@@ -27,7 +27,7 @@ class CopyOrder {
     bool operator==(const Copy&) const = default;
   };
 
-  // `slots`: extents that the window holds.
+  // `slots` is the number of extents that the window holds.
   explicit CopyOrder(uint64_t slots) : slots_(slots) {}
 
   // Adds the extents that a step reads, each once, in the order of their use. Steps ascend.
@@ -35,14 +35,14 @@ class CopyOrder {
   // The readers are done with all steps before this one.
   void begin_step(int64_t step);
 
-  // The next copy, of an extent that counts as there from now on. Nothing where all known uses are served, or where the
-  // readers still need what it would replace.
+  // Returns the next copy, whose extent counts as there from now on. Nothing where all known uses are served, or where
+  // the readers still need the extent that it would replace.
   std::optional<Copy> next();
-  // Whether next() would have to replace an extent, for which it should know as many uses as possible.
+  // Returns whether next() would have to replace an extent, for which it should know as many uses as possible.
   bool replaces() const { return used_slots_ >= slots_; }
-  // Extents of the coming copies, each once in their order, whether or not there is room for them.
+  // Returns the extents of the coming copies, each once in their order, whether or not there is room for them.
   std::vector<uint32_t> missing(size_t at_most) const;
-  // An extent in the window is not replaced from hold() to release(); of others they do nothing.
+  // An extent in the window is not replaced from hold() to release(); for other extents these do nothing.
   void hold(uint32_t extent);
   void release(uint32_t extent);
   // The latest copy failed: its extent is not there, its slot is used no more, and the window grows no further.
@@ -58,19 +58,20 @@ class CopyOrder {
   struct Use {
     uint32_t extent = 0;
     int64_t step = 0;
-    uint64_t next = 0;  // of the same extent
+    uint64_t next = 0;  // the next use of the same extent
   };
   struct Known {
-    uint64_t last = 0;    // use that is known
-    uint64_t next = 0;    // use from the cursor on
-    uint64_t passed = 0;  // latest use before the cursor, and its step
+    uint64_t last = 0;    // the last use that is known
+    uint64_t next = 0;    // the next use from the cursor on
+    uint64_t passed = 0;  // the latest use before the cursor, and its step
     int64_t passed_step = 0;
     std::optional<uint32_t> slot = {};
-    bool replaceable = false;  // and in the list of these unless it is held
+    bool replaceable = false;  // in replaceable_ then, unless it is held
     bool held = false;
   };
   Use& use(uint64_t number) { return uses_[static_cast<size_t>(number - base_)]; }
-  // What is never used again is replaced first, and of that what was used longest ago.
+  // Orders the extents that may be replaced: the first is one that is never used again, of these the one used longest
+  // ago.
   static uint64_t rank_of(const Known& known) {
     return known.next != 0 ? known.next : std::numeric_limits<uint64_t>::max() - known.passed;
   }
@@ -83,7 +84,7 @@ class CopyOrder {
   std::deque<Use> uses_;                               // the first one has the number base_
   uint64_t base_ = 1, cursor_ = 1;
   std::unordered_map<uint32_t, Known> known_;
-  // Of extents in the window whose use was passed lately: its number and step, and the extent.
+  // A use that was passed lately, of an extent in the window: its number and step, and the extent.
   struct Recent {
     uint64_t number = 0;
     int64_t step = 0;

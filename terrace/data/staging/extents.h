@@ -16,7 +16,7 @@ class Extents {
     uint32_t extent = 0;
     uint64_t begin = 0, bytes = 0;  // `begin` counts from the beginning of the extent
   };
-  // Where an extent lies.
+  // The place of an extent in the files.
   struct Place {
     size_t file = 0;
     uint64_t offset = 0, bytes = 0;
@@ -45,19 +45,19 @@ class Extents {
  private:
   std::vector<uint64_t> file_bytes_;
   uint64_t extent_bytes_ = 1;
-  std::vector<uint64_t> first_ = {0};  // extent of each file, and the number of all
+  std::vector<uint64_t> first_ = {0};  // the first extent of each file, and the number of all
 };
 
-// The size of an extent. Large extents are read from the source fastest, but of an extent that is copied for one record
-// the rest is copied for nothing. So they have `largest_extent` bytes where all that the node reads of the files fits
-// into a window of `window_bytes` and the run reads at least as many bytes; else the least power of two that holds a
-// record, from `least_extent` on. There are at most `most_extents` of them.
+// The facts by which the size of extents is chosen. Large extents are read from the source fastest, but of an extent
+// that is copied for one record the rest is copied for nothing. So extents have `largest_extent` bytes where all that
+// the node reads of the files fits into a window of `window_bytes` and the run reads at least as many bytes; else the
+// least power of two that holds a record, from `least_extent` on. There are at most `most_extents` extents.
 struct ExtentRequest {
   std::vector<uint64_t> file_bytes = {};
   uint64_t window_bytes = 0;
-  uint64_t node_bytes = 0;    // consecutive bytes of them that the node reads; 0: all of them
+  uint64_t node_bytes = 0;    // consecutive bytes of the files that the node reads; 0: all of them
   uint64_t read_bytes = 0;    // of the whole run, by the ranks of a node
-  uint64_t record_bytes = 0;  // that are read at a time, on average
+  uint64_t record_bytes = 0;  // bytes that are read at a time, on average
 };
 inline constexpr uint64_t largest_extent = uint64_t{1} << 20, least_extent = uint64_t{1} << 12;
 inline constexpr uint64_t most_extents = uint64_t{1} << 22;

@@ -18,7 +18,7 @@ struct FileRange {
 
 using FileRanges = std::vector<FileRange>;
 
-// The range that a part of the file's mapping covers. Reads nothing.
+// Returns the range that a part of the file's mapping covers. Reads nothing.
 template <typename Number>
 FileRange range_of(const MappedFile& file, std::span<const Number> mapped) {
   const auto* begin = reinterpret_cast<const std::byte*>(mapped.data());
@@ -31,7 +31,7 @@ inline std::vector<uint64_t> file_sizes(const std::vector<const MappedFile*>& fi
   return sizes;
 }
 
-// Adds it unless it is empty.
+// Adds the range that a part of the file's mapping covers, unless it is empty.
 template <typename Number>
 void add_range(const MappedFile& file, std::span<const Number> mapped, FileRanges& ranges) {
   if (!mapped.empty()) ranges.push_back(range_of(file, mapped));

@@ -1,4 +1,4 @@
-// The messages of an exchange.
+// Sends and receives the messages of an exchange.
 #include "terrace/data/staging/share_exchange.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ std::span<std::byte> received_if(bool receives, std::span<uint32_t> numbers) {
   return receives ? std::as_writable_bytes(numbers) : std::span<std::byte>();
 }
 
-// The first numbers of a message.
+// The places of the first numbers of a message.
 enum Place : size_t { ends = 0, count = 1, first = 2 };
 
 }  // namespace
@@ -36,7 +36,7 @@ void ShareExchange::run(ExchangeSide& side) {
   for (const uint32_t extent : std::exchange(held_, {})) side.release(extent);
 }
 
-// Each node names all that it lacks, so that its giver keeps that until it is asked for.
+// Each node names all the extents that it lacks, so that its giver keeps these until it is asked for them.
 void ShareExchange::open(ExchangeSide& side) {
   const bool ending = side.ending();
   const Numbers wanted = ending ? Numbers() : side.missing(extents_.count());

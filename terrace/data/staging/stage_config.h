@@ -1,4 +1,4 @@
-// Where a run stages its data: the values of data.stage and data.stage_bytes, which every family of data on disk has.
+// Says where a run stages its data: data.stage and data.stage_bytes, which every family of data on disk has.
 #pragma once
 
 #include <cstdint>

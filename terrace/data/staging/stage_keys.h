@@ -16,7 +16,7 @@ namespace terrace::data {
 
 // A number of bytes, or a string such as "400 GB".
 struct Bytes {
-  int64_t least = 0;  // of what is not 0
+  int64_t least = 0;  // the least number beside 0
 
   std::string description() const;
   std::string read(const toml::node& node, int64_t& value) const;
@@ -36,7 +36,7 @@ void add_stage_keys(const Find& find, std::vector<config::Key>& list) {
                "The most that a node keeps in `stage`. 0: all of the data, or 90% of what is free there.");
 }
 
-// Of data.stage_bytes. `without_stage` gives this reason where data.stage is empty.
+// Returns the rule of data.stage_bytes. `without_stage` gives a reason where data.stage is empty.
 config::IdleRule stage_bytes_idle_rule(std::string (*without_stage)(const config::Config&));
 inline constexpr const char* stage_bytes_without_stage = "without data.stage; name a folder there, or remove it";
 

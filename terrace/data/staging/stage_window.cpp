@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 constexpr const char* window_prefix = "terrace-stage-";
 constexpr auto age_of_leftovers = std::chrono::minutes(10);
 constexpr uint64_t window_mark = 0x7465'7272'6163'6531;
-// Shared memory has the header, then the readers, then a number for each extent: 0, or how many were published before
-// it, and its slot plus 1.
+// Shared memory has the header, then the readers, then a number for each extent: 0, or its number among all
+// publications, and its slot plus 1.
 constexpr size_t header_bytes = 128;
 constexpr uint64_t slot_bits = 32;
 constexpr auto of_user = S_IRUSR | S_IWUSR;
@@ -42,8 +42,8 @@ std::string stage_problem(const fs::path& folder, const std::string& what, int e
       folder.string(), what, std::strerror(error));
 }
 
-// A window has names for moments only, in which its process holds a lock on it. What is older and not locked is of a
-// process that was killed then.
+// A window has names for moments only, in which its process holds a lock on it. A name that is older and not locked is
+// of a process that was killed then.
 void remove_leftovers(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
@@ -115,7 +115,7 @@ void StageWindow::make(const Size& size) {
   const int memory = ::shm_open(memory_name_.c_str(), O_RDWR | O_CREAT | O_EXCL, of_user);
   if (memory < 0) throw UserError(stage_problem(folder_, "shared memory cannot be made", errno));
   const size_t bytes = header_bytes + size.readers * sizeof(Reader) + size.extents * sizeof(uint64_t);
-  // Without the space for it, a page that is written to later would end the process.
+  // Without space for the memory, a page that is written to later would end the process.
   const int full = ::posix_fallocate(memory, 0, static_cast<off_t>(bytes));
   if (full != 0) {
     ::close(memory);

@@ -13,7 +13,7 @@
 
 namespace terrace::data {
 
-// What a reader has read since the start.
+// The bytes that a reader has read since the start.
 struct StageCounts {
   uint64_t staged_bytes = 0;        // from the window
   uint64_t source_bytes = 0;        // from the files themselves, as they were not in the window
@@ -30,44 +30,44 @@ class StageWindow {
   struct Size {
     uint64_t extent_bytes = 0, slots = 0, extents = 0, readers = 0;
   };
-  // The two names of a window: `name` is the node's own, such as that of the run with the number of the node.
+  // Makes the two names of a window: `name` is the node's own, such as that of the run with the number of the node.
   StageWindow(std::filesystem::path folder, std::string name);
   StageWindow(const StageWindow&) = delete;
   ~StageWindow();
 
-  // By the process that copies. Removes what killed runs left in the folder. Throws UserError where the folder cannot
-  // be made or written to.
+  // Makes the window; called by the process that copies. Removes what killed runs left in the folder. Throws UserError
+  // where the folder cannot be made or written to.
   void make(const Size& size);
-  // By the other processes, after make(). Throws UserError where they do not find it.
+  // Opens the window; called by the other processes, after make(). Throws UserError where they do not find the window.
   void open();
-  // By the process that copies, once all have opened it.
+  // Removes the names; called by the process that copies, once all have opened the window.
   void remove_names();
 
   const Size& size() const;
 
-  // Whether the extent is there, and then these bytes of it. Where the disk fails, it counts as lost from then on,
-  // which one process of the node logs.
+  // Reads bytes of an extent. Returns whether the extent is there. Where the disk fails, the window counts as lost from
+  // then on, which one process of the node logs.
   bool read(uint32_t extent, uint64_t begin, std::span<std::byte> to) const;
   bool lost() const;
 
-  // What remains is for the process that copies. An extent is first written and then published; a slot is written only
+  // These calls are for the process that copies. An extent is first written and then published; a slot is written only
   // after the extent in it was withdrawn. write() returns 0, or the number of the system's error.
   int write(uint32_t slot, std::span<const std::byte> bytes);
   void publish(uint32_t extent, uint32_t slot);
   void withdraw(uint32_t extent);
-  // Nothing is read from the window any more. Returns whether this call was the first.
+  // Declares the window lost: nothing is read from it any more. Returns whether this call was the first.
   bool declare_lost() const;
 
-  // The step that a reader begins to read, and the least one of all readers.
+  // Note the step that a reader begins to read, and return the least one of all readers.
   void begin_step(int64_t reader, int64_t step) const;
   int64_t least_step() const;
   void count(int64_t reader, const StageCounts& more) const;
   void count_copied(uint64_t bytes) const;
   void count_received(uint64_t bytes) const;
-  // Of all readers.
+  // Returns the counts of all readers together.
   StageCounts counts() const;
   uint64_t copied_bytes() const;    // into the window from the source
-  uint64_t received_bytes() const;  // and from other nodes
+  uint64_t received_bytes() const;  // into the window from other nodes
 
  private:
   struct Header;
@@ -82,11 +82,11 @@ class StageWindow {
   bool has_names_ = false;
   std::byte* memory_ = nullptr;
   size_t memory_bytes_ = 0;
-  uint64_t published_ = 0;  // so far, which tells two extents apart that were in a slot one after the other
+  uint64_t published_ = 0;  // extents so far, which tells apart two that were in a slot one after the other
 };
 
-// The bytes of a window on the disk of `folder`: `wanted`, or where that is 0 as many as the data have, but at most 90%
-// of what is free there now.
+// Returns the bytes of a window on the disk of `folder`: `wanted`, or where that is 0 as many as the data have, but at
+// most 90% of what is free there now.
 uint64_t window_bytes(const std::filesystem::path& folder, uint64_t wanted, uint64_t data_bytes);
 
 }  // namespace terrace::data

@@ -21,8 +21,8 @@ class StagedReader {
   // `files` are those of the window, in its order, and outlive the reader.
   StagedReader(std::shared_ptr<const StageWindow> window, std::vector<const MappedFile*> files, int64_t reader);
 
-  // The bytes of a range, which has as many as `to`. Of other files, and of what is not in the window, those of the
-  // mapping.
+  // Reads the bytes of a range, which has as many as `to`. For other files, and for what is not in the window, the
+  // bytes are those of the mapping.
   void read(const FileRange& range, std::span<std::byte> to) const;
 
  private:

@@ -102,7 +102,7 @@ bool Stager::make_progress() {
   }
   if (ended_) return false;
   const bool added = add_step();
-  // What is replaced is chosen by all uses that can be known.
+  // The extent to replace is chosen by all uses that can be known, so these are added first.
   if (added && order_.replaces()) return true;
   const std::optional<CopyOrder::Copy> copy = order_.next();
   if (copy) {
@@ -176,7 +176,7 @@ bool Stager::store(std::span<const Received> received) {
     if (!copy) return false;
     if (copy->replaced) {
       window_->withdraw(*copy->replaced);
-      // Its slot is the new one's.
+      // The slot of the replaced extent belongs to the new one.
       std::erase_if(lacking_, [&](const CopyOrder::Copy& other) { return other.extent == *copy->replaced; });
     }
     const auto found = std::ranges::find(received, copy->extent, &Received::extent);

@@ -22,25 +22,25 @@
 
 namespace terrace::data {
 
-// Steps behind the one that is read first in which a step's data may still be read, by the evaluation after it.
+// The number of steps before the readers' first one whose data may still be read, by the evaluation after a step.
 inline constexpr int64_t steps_of_readers = 3;
 
 struct StagerRequest {
   std::vector<const MappedFile*> files = {};  // outlive the stager
-  // What all ranks of the node read in a step, in the order in which they do. Called on the stager's thread.
+  // Returns what all ranks of the node read in a step, in the order of their reads. Called on the stager's thread.
   std::function<FileRanges(int64_t step)> reads = {};
   int64_t first_step = 1, last_step = 0;
   std::string folder = {};  // data.stage, for messages
-  // Where shares of the data move from node to node: the node's neighbours, and the first step after this one in which
-  // ranks read other shares. What is read from there on is copied after an exchange with the neighbours, which begins
-  // when all ranks of the node have come there.
+  // The links to the node's neighbours where shares of the data move from node to node, and the first step after `step`
+  // in which ranks read other shares. What is read from that step on is copied after an exchange with the neighbours,
+  // which begins when all ranks of the node have come to the step.
   std::shared_ptr<NodeLinks> links = nullptr;
   std::function<int64_t(int64_t step)> next_exchange = {};
 };
 
 class Stager : private ExchangeSide {
  public:
-  // Begins at once. The window was made by this process.
+  // Begins to copy at once. The window was made by this process.
   Stager(std::shared_ptr<StageWindow> window, StagerRequest request);
   Stager(const Stager&) = delete;
   ~Stager() override;
@@ -56,13 +56,13 @@ class Stager : private ExchangeSide {
     int64_t bytes = 0, seconds = 0, nanoseconds = 0;  // size, and time of the last change
   };
   void run();
-  // Whether there may be more to copy at once.
+  // Returns whether there may be more to copy at once.
   bool make_progress();
   bool add_step();
   void copy_from_source(const CopyOrder::Copy& copy);
-  bool write(const CopyOrder::Copy& copy, std::span<const std::byte> bytes);  // whether it is there
+  bool write(const CopyOrder::Copy& copy, std::span<const std::byte> bytes);  // returns whether it is there
   void exchange_shares();
-  // A copy for which there is room; waits a little for readers that still need what it replaces.
+  // Returns a copy for which there is room; waits a little for readers that still need what it replaces.
   std::optional<CopyOrder::Copy> next_with_room();
 
   std::vector<uint32_t> missing(size_t at_most) override;
@@ -83,8 +83,8 @@ class Stager : private ExchangeSide {
   int64_t next_step_;
   bool ended_ = false;  // nothing is copied any more
   std::optional<ShareExchange> exchange_;
-  int64_t exchange_step_ = 0;             // the next one's
-  std::vector<CopyOrder::Copy> lacking_;  // of an exchange under way: what the giver does not have
+  int64_t exchange_step_ = 0;             // the step of the next exchange
+  std::vector<CopyOrder::Copy> lacking_;  // in an exchange under way, copies that the giver does not have
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stops_ = false;

@@ -24,14 +24,14 @@ struct EncodedBlock {
   std::vector<MalformedLine> malformed = {};
 };
 
-// What a document's tokens are besides those of its words.
+// The tokens of a document besides those of its words.
 struct DocumentTokens {
   int32_t begin = -1;  // stands before it; -1: none does
   int32_t end = -1;    // closes it
   SpecialTokens special = SpecialTokens::split;
 };
 
-// One per thread. The tokenizer and the rules must outlive it.
+// An encoder for one thread. The tokenizer and the rules must outlive it.
 class BlockEncoder {
  public:
   BlockEncoder(const Tokenizer& tokenizer, const BlockRules& rules, const DocumentTokens& document)

@@ -33,7 +33,7 @@ std::vector<MalformedLine> malformed_at_beginning(const InputFile& file, BlockRu
   return block ? for_each_text(*block, rules, [](std::string_view, bool, bool) {}) : std::vector<MalformedLine>{};
 }
 
-// At most malformed_shown lines, and of every file the first one before the second one of any.
+// Returns at most malformed_shown lines, and of every file the first one before the second one of any.
 std::vector<MalformedLine> shown(const std::vector<std::vector<MalformedLine>>& by_file) {
   std::vector<MalformedLine> lines;
   size_t longest = 0;

@@ -9,7 +9,7 @@
 
 namespace terrace::data {
 
-// How many malformed lines a message shows.
+// The number of malformed lines that a message shows.
 inline constexpr size_t malformed_shown = 10;
 
 [[noreturn]] void throw_malformed(uint64_t count, uint64_t allowed, const std::vector<MalformedLine>& first);

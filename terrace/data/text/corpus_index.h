@@ -21,7 +21,7 @@ enum class TokenType : uint8_t { uint8 = 1, int8 = 2, int16 = 3, int32 = 4, int6
 
 uint64_t token_bytes(TokenType type);
 std::string_view token_type_name(TokenType type);
-// The type that Megatron uses for a vocabulary: uint16 below 65,500, else int32.
+// Returns the type that Megatron uses for a vocabulary: uint16 below 65,500, else int32.
 TokenType token_type_for(int64_t vocabulary);
 
 // A view of an .idx file's bytes, which must outlive it.
@@ -34,13 +34,13 @@ class CorpusIndex {
   // Throws UserError that starts with `name` and says what is wrong, for any bytes. It allocates no memory.
   static CorpusIndex parse(std::span<const std::byte> bytes, uint64_t bin_bytes, const std::string& name, Check check);
 
-  // What check_header() learns.
+  // The facts that check_header() learns.
   struct Header {
     TokenType type = TokenType::uint16;
     uint64_t sequences = 0, documents = 0, tokens = 0;
   };
   Header header() const { return {type_, sequences_, documents_, tokens_}; }
-  // A view of the bytes of an .idx file that another process has parsed: reads none of them.
+  // Returns a view of the bytes of an .idx file that another process has parsed: reads none of them.
   static CorpusIndex known(std::span<const std::byte> bytes, const Header& header, const std::string& name);
 
   TokenType type() const { return type_; }
@@ -48,10 +48,10 @@ class CorpusIndex {
   uint64_t documents() const { return documents_; }
   uint64_t tokens() const { return tokens_; }
 
-  // The position of the first token of a document; at documents(), the number of tokens. Throws UserError where the
-  // entry is corrupt.
+  // Returns the position of the first token of a document; at documents(), the number of tokens. Throws UserError where
+  // the entry is corrupt.
   uint64_t document_begin(uint64_t document) const;
-  // The document that a token belongs to: the last one that begins at or before the token.
+  // Returns the document that a token belongs to: the last one that begins at or before the token.
   uint64_t document_of(uint64_t token) const;
 
  private:

@@ -35,7 +35,7 @@ void add(std::vector<std::byte>& sample, std::span<const std::byte> bytes, uint6
 void add_places(std::vector<std::byte>& sample, std::span<const std::byte> bytes) {
   if (bytes.size() <= places * place_bytes) return add(sample, bytes, 0, bytes.size());
   const uint64_t last = bytes.size() - place_bytes;
-  // In pages, so that a place is one read; the last one ends where the file ends.
+  // The places begin at pages, so that each is one read; the last one ends where the file ends.
   for (uint64_t i = 0; i + 1 < places; ++i) {
     add(sample, bytes, last / (places - 1) * i / place_bytes * place_bytes, place_bytes);
   }
@@ -77,7 +77,7 @@ std::vector<RecordedCorpus> recorded_corpora(const std::vector<std::string>& nam
   return recorded;
 }
 
-// What stands before documents must be what stands before prompts and what an export says.
+// The token before documents must be the one that stands before prompts and that an export names.
 void check_begin_tokens(const TextConfig& config, const std::vector<RecordedCorpus>& recorded) {
   if (config.train.empty()) return;
   const auto begins = [](const RecordedCorpus& corpus) { return corpus.record.begin_token >= 0; };

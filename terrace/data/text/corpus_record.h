@@ -21,7 +21,7 @@ struct TokenizerRecord {
   bool operator==(const TokenizerRecord&) const = default;
 
   static constexpr size_t shown_digits = 8;  // digits of a checksum in messages
-  // "3f1b8d20 (sentencepiece, 600 tokens)".
+  // Returns the record in words: "3f1b8d20 (sentencepiece, 600 tokens)".
   std::string text() const;
 };
 
@@ -39,22 +39,24 @@ struct CorpusRecord {
 };
 
 std::filesystem::path record_path(const std::string& prefix);
-// Returns nullopt where the file is missing. Unknown keys are ignored. Throws UserError for a damaged file.
+// Returns nullopt where the file of the record is missing. Unknown keys are ignored. Throws UserError for a damaged
+// file.
 std::optional<CorpusRecord> read_corpus_record(const std::string& prefix);
 
-// A fingerprint that takes milliseconds for any size of corpus: a checksum over the sizes of both files, the beginning
-// and the end of the index, and about 64 evenly spread places of 4 KiB in each file. It does not depend on the files'
-// paths or times. Two corpora that differ only in a few tokens between these places have the same fingerprint.
+// Returns a fingerprint that takes milliseconds for any size of corpus: a checksum over the sizes of both files, the
+// beginning and the end of the index, and about 64 evenly spread places of 4 KiB in each file. It does not depend on
+// the files' paths or times. Two corpora that differ only in a few tokens between these places have the same
+// fingerprint.
 std::string corpus_fingerprint(std::span<const std::byte> index, std::span<const std::byte> bin);
-// The fingerprint of a corpus by its name in data.train. It does not check the files otherwise; llm.c's token files
-// have no index. Throws UserError for a file that cannot be opened.
+// Returns the fingerprint of a corpus by its name in data.train. It does not check the files otherwise; llm.c's token
+// files have no index. Throws UserError for a file that cannot be opened.
 std::string corpus_fingerprint(const std::string& name);
 
-// As terrace::checksum() of a whole file, which is read in parts.
+// Returns the terrace::checksum() of a whole file, which is read in parts.
 std::string checksum_of_file(const std::filesystem::path& path);
 
 // Compares the whole files of a corpus with the checksums of its record, which takes about a second for each gigabyte.
-// False where it has none. Throws UserError that names the file which differs.
+// Returns false where the record has none. Throws UserError that names the file which differs.
 bool verify_corpus(const std::string& prefix);
 
 // Throws UserError where `bytes`, the content of the file `tokenizer`, are not the tokenizer of the corpus's record.
@@ -62,10 +64,10 @@ void check_tokenizer_of(const std::string& corpus, const TokenizerRecord& record
                         const std::filesystem::path& tokenizer, std::string_view bytes);
 
 // Refuses corpora that do not fit into one run, before any is opened; files that do not exist are ignored. Warns where
-// data.begin_token stands before no document of a corpus. Throws
-// UserError where two names in data.train, its phases and data.validation are of the same files (by another spelling, a
-// link), where a phase names a corpus twice, and where the records name other tokenizers than data.tokenizer or than
-// each other, or another token before documents than data.begin_token. Reads the records and the tokenizer.
+// data.begin_token stands before no document of a corpus. Throws UserError where two names in data.train, its phases
+// and data.validation are of the same files (by another spelling, a link), where a phase names a corpus twice, and
+// where the records name other tokenizers than data.tokenizer or than each other, or another token before documents
+// than data.begin_token. Reads the records and the tokenizer.
 void check_corpora_of_run(const TextConfig& config, const std::vector<TextPhase>& phases = {});
 
 }  // namespace terrace::data

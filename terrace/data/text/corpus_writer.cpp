@@ -23,7 +23,8 @@ namespace fs = std::filesystem;
 
 fs::path folder_of(const fs::path& path) { return path.parent_path().empty() ? "." : path.parent_path(); }
 
-// An unnamed file in the folder of the result, which has room for it; the system removes it when the process ends.
+// Opens an unnamed file in the folder of the result, which has room for it; the system removes it when the process
+// ends.
 std::FILE* open_unnamed(const fs::path& folder) {
   std::string name = (folder / ".lengths.XXXXXX").string();
   const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
@@ -59,7 +60,7 @@ CorpusWriter::~CorpusWriter() {
   if (lengths_ != nullptr) std::fclose(lengths_);
 }
 
-// How many of the tokens the open sequence takes, at least one; a full one is ended.
+// Returns how many of the tokens the open sequence takes, at least one; a full sequence is ended before.
 size_t CorpusWriter::room_in_sequence(uint64_t tokens) {
   if (sequence_tokens_ == options_.longest_sequence) end_sequence(false);
   return std::min<uint64_t>(tokens, static_cast<uint64_t>(options_.longest_sequence - sequence_tokens_));

@@ -26,7 +26,7 @@ class CorpusWriter {
     // Megatron's lengths are int32: a longer document becomes several sequences of one document.
     int64_t longest_sequence = int64_t{1} << 30;
     std::optional<TokenizerRecord> tokenizer = {};  // none: no record is written
-    int64_t begin_token = -1;                       // that the record names
+    int64_t begin_token = -1;                       // the begin token that the record names
   };
 
   // Throws UserError where a file of the corpus exists.
@@ -39,7 +39,7 @@ class CorpusWriter {
 
   void append(std::span<const int32_t> tokens);
   void end_document();
-  // A document whose tokens others write into unfinished_bin(), behind all before it.
+  // Adds a document whose tokens others write into unfinished_bin(), behind all before it.
   void add_document_elsewhere(uint64_t tokens);
   const std::filesystem::path& unfinished_bin() const { return bin_->temporary_path(); }
   // Closes an open document. `trained`, where given, is the file of the tokenizer that was trained for this corpus; it

@@ -1,4 +1,5 @@
-// How a model from elsewhere is meant to generate: transformers' generation_config.json, which checkpoints keep.
+// Reads how a model from elsewhere is meant to generate: generation_config.json of transformers, which checkpoints
+// keep.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ inline constexpr const char* generation_file = "generation_config.json";
 // Throws UserError where the file is no JSON object, or where bos_token_id or eos_token_id is no id or list of ids.
 Json read_generation_config(const std::filesystem::path& path);
 
-// The ids of a key that has one, several or none.
+// Returns the ids of a key that has one, several or none.
 std::vector<int64_t> token_ids(const Json& generation, const char* key);
 
 }  // namespace terrace::data

@@ -15,11 +15,11 @@ struct CorpusSummary {
   uint64_t documents = 0, sequences = 0, tokens = 0;
   uint64_t bin_bytes = 0, index_bytes = 0;
   TokenType type = TokenType::uint16;
-  // Of documents in tokens, end tokens included; all 0 without documents.
+  // The lengths of documents in tokens, end tokens included; all 0 without documents.
   uint64_t shortest = 0, longest = 0;
   double median = 0, mean = 0;
   int64_t smallest_token = 0, largest_token = 0;
-  std::optional<TokenizerRecord> tokenizer;  // that made the corpus; none where it is not recorded
+  std::optional<TokenizerRecord> tokenizer;  // the one that made the corpus; none where it is not recorded
   std::string sample;  // the first tokens of the document in the middle, decoded; "" without a tokenizer
 
   Json json() const;

@@ -102,8 +102,8 @@ std::optional<std::string> problem_of(std::string_view line, std::string_view fi
   return std::nullopt;
 }
 
-// The line with other numbers of the same length for NaN, Infinity and -Infinity, which JSON does not have and Python
-// and JavaScript's libraries write; nothing where there are none.
+// Returns the line with other numbers of the same length for NaN, Infinity and -Infinity, which JSON does not have and
+// Python and JavaScript's libraries write; nothing where there are none.
 std::optional<std::string> with_finite_numbers(std::string_view line) {
   std::optional<std::string> changed;
   bool in_string = false;

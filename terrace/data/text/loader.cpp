@@ -36,7 +36,7 @@ void probe_tokens_of(const TokenCorpus& corpus, int64_t vocabulary) {
   });
 }
 
-// With `shorter`, also of a corpus that is shorter than one window.
+// Opens a corpus and returns all of its windows. With `shorter` the corpus may be shorter than one window.
 Windows all_windows(const std::string& prefix, int64_t sequence, int64_t vocabulary, bool shorter = false) {
   Windows windows{prefix, std::make_shared<TokenCorpus>(prefix)};
   windows.corpus->expect_random_reads();
@@ -107,7 +107,7 @@ class TrainingCorpora {
  public:
   TrainingCorpora(const TextConfig& config, const WindowReader& reader) : config_(config), reader_(reader) {}
 
-  // The windows to train on, and appended to `held_out` those that are not, if the corpus is opened for the first time.
+  // Returns the windows to train on. If the corpus is opened for the first time, appends those held out to `held_out`.
   Windows open(const std::string& prefix, std::vector<Windows>& held_out) {
     const auto found = opened_.find(prefix);
     if (found != opened_.end()) return found->second;
@@ -212,7 +212,7 @@ void WindowReader::read(const Windows& windows, uint64_t sample, std::span<int64
   std::fill(std::copy(window.begin(), window.end() - 1, tokens.begin()), tokens.end(), 0);
   std::fill(std::copy(window.begin() + 1, window.end(), targets.begin()), targets.end(), -1);
   if (sample > 0 && windows.stride > 0) {
-    std::fill_n(targets.begin(), static_cast<uint64_t>(sequence) - windows.stride, -1);  // those of the window before
+    std::fill_n(targets.begin(), static_cast<uint64_t>(sequence) - windows.stride, -1);  // the last window's targets
   }
   if (!reset_at_documents) return;
   const CorpusIndex& index = windows.corpus->index();

@@ -33,8 +33,7 @@ class Loader {
   // Opens and checks every corpus. Throws UserError that names the file and the problem, also where a token is not
   // below `vocabulary`, a split is shorter than one sample, a corpus is named twice, or the corpora were not all
   // encoded with one tokenizer (config.tokenizer where that is given). Without training corpora only the held-out
-  // samples can be read. The cost does not grow with the corpus except
-  // for page faults.
+  // samples can be read. The cost does not grow with the corpus except for page faults.
   // The corpora of `phases` are opened too: each phase trains on its own mix of corpora from its first sample on, in
   // which a corpus continues where the mix before left it (mixture.h), also one that was absent for a while. Held-out
   // samples are those of all corpora of the run at any time.
@@ -44,49 +43,50 @@ class Loader {
   ~Loader();
   Loader(Loader&&) noexcept;
 
-  // Samples first .. first + count - 1 of the run. Training repeats its samples in epochs, each in another order;
-  // validation has one fixed order and wraps around. Thread-safe.
+  // Returns samples first .. first + count - 1 of the run. Training repeats its samples in epochs, each in another
+  // order; validation has one fixed order and wraps around. Thread-safe.
   SampleBatch batch(Split split, uint64_t first, int64_t count) const;
-  // The samples with these numbers.
+  // Returns the samples with these numbers.
   SampleBatch batch(Split split, std::span<const uint64_t> samples) const;
 
-  // The files with the tokens of all corpora, each once, and what the samples with these numbers read of them. From
-  // read_by() on they are read by `staged`.
+  // Return the files with the tokens of all corpora, each once, and what the samples with these numbers read of the
+  // files. From read_by() on the files are read by `staged`.
   std::vector<const MappedFile*> token_files() const;
   FileRanges reads(Split split, std::span<const uint64_t> samples) const;
   void read_by(std::shared_ptr<const StagedReader> staged);
   const NodeOrder* node_order() const;  // of the training samples; null unless data.order = "node"
 
-  // By which version weighted training samples are ordered from now on; at first by the latest. Called before several
-  // threads use the loader.
+  // Sets the version of the order of weighted training samples from now on; at first it is the latest. Called before
+  // several threads use the loader.
   void follow(OrderVersion version);
   OrderVersion order_version() const;
 
-  // The number of samples in one pass over the split. For training on several weighted corpora that is a pass over the
-  // mixture's longest corpus, and with phases 0: a run whose corpora change has no such pass. For validation every
-  // held-out sample counts once, whatever the weights.
+  // Returns the number of samples in one pass over the split. For training on several weighted corpora that is a pass
+  // over the mixture's longest corpus, and with phases 0: a run whose corpora change has no such pass. For validation
+  // every held-out sample counts once, whatever the weights.
   uint64_t samples(Split split) const;
 
-  // The names of the split's corpora, as in the configuration.
+  // Returns the names of the split's corpora, as in the configuration.
   std::vector<std::string> corpora(Split split) const;
 
-  // The first `at_most` samples of the validation split, or all if there are fewer, grouped by corpus; corpora without
-  // such samples are left out. The order of the split is shuffled over all corpora, so a limited number has about the
-  // share of each corpus. The result is the same at every call and for every seed.
+  // Returns the first `at_most` samples of the validation split, or all if there are fewer, grouped by corpus; corpora
+  // without such samples are left out. The order of the split is shuffled over all corpora, so a limited number has
+  // about the share of each corpus. The result is the same at every call and for every seed.
   std::vector<HeldOut> held_out(uint64_t at_most) const;
 
-  // The identity of the corpora, with an entry for every corpus and split, those of a phase apart: name, tokens,
-  // windows of the split, and the checksum of the whole index. Checkpoints keep it, and a run continues only where it
-  // is the same. It reads every index, which takes seconds for gigabytes, so that only one rank should call it.
+  // Returns the identity of the corpora, with an entry for every corpus and split, those of a phase apart: name,
+  // tokens, windows of the split, and the checksum of the whole index. Checkpoints keep the identity, and a run
+  // continues only where it is the same. This reads every index, which takes seconds for gigabytes, so that only one
+  // rank should call it.
   Json identity() const;
-  // For each phase an object with from_step and corpora, as identity() has them, of the phase's corpora and what the
-  // phase adds to the held-out ones.
+  // Returns an object for each phase with from_step and corpora, as identity() has them, of the phase's corpora and
+  // what the phase adds to the held-out ones.
   Json phase_identities() const;
 
-  // The unigram baseline: the mean over validation targets of -ln(frequency in the training split), add-one smoothed,
-  // in nats per token. It reads both splits once, or at most `token_limit` evenly spread tokens of each. The result is
-  // stored beside the first corpus (unigram_store.h) and reused by later starts with the same corpora, splits, sequence
-  // and vocabulary. Where that folder cannot be written to, fewer tokens are read.
+  // Returns the unigram baseline: the mean over validation targets of -ln(frequency in the training split), add-one
+  // smoothed, in nats per token. It reads both splits once, or at most `token_limit` evenly spread tokens of each. The
+  // result is stored beside the first corpus (unigram_store.h) and reused by later starts with the same corpora,
+  // splits, sequence and vocabulary. Where that folder cannot be written to, fewer tokens are read.
   double unigram_loss(uint64_t token_limit = 50'000'000) const;
 
  private:

@@ -22,7 +22,7 @@ struct Windows {
   std::string name;  // as the configuration has it
   std::shared_ptr<const TokenCorpus> corpus;
   uint64_t first = 0, count = 0;
-  // Of held-out windows that have every target (HeldOutTargets): window i begins `stride` tokens behind window i - 1,
+  // For held-out windows that have every target (HeldOutTargets), window i begins `stride` tokens behind window i - 1,
   // and all together have so many targets. 0: whole windows of T targets each, one behind the other.
   uint64_t stride = 0, targets = 0;
 };
@@ -47,7 +47,7 @@ struct WindowReader {
   bool reset_at_documents = false;
   std::shared_ptr<const StagedReader> staged = nullptr;
 
-  // The first token of a window, and the number of its targets before any is left out.
+  // Return the first token of a window, and the number of its targets before any is left out.
   uint64_t begin_of(const Windows& windows, uint64_t sample) const {
     const auto length = static_cast<uint64_t>(sequence);
     return windows.first * length + sample * (windows.stride > 0 ? windows.stride : length);
@@ -56,11 +56,11 @@ struct WindowReader {
     const auto length = static_cast<uint64_t>(sequence);
     return windows.targets == 0 ? length : std::min(length, windows.targets - sample * windows.stride);
   }
-  // Where a window is.
+  // Returns where a window is in the file of its corpus.
   FileRange range(const Windows& windows, uint64_t sample) const {
     return windows.corpus->range(begin_of(windows, sample), length_of(windows, sample) + 1);
   }
-  // tokens and targets [T], padded with token 0 and target -1; positions and documents [T] are written only with
+  // Reads tokens and targets [T], padded with token 0 and target -1; positions and documents [T] are written only with
   // reset_at_documents.
   void read(const Windows& windows, uint64_t sample, std::span<int64_t> tokens, std::span<int64_t> targets,
             std::span<int64_t> positions, std::span<int64_t> documents) const;
@@ -76,8 +76,8 @@ struct Loader::State {
   size_t own_held_out = 0;                                // the corpora of `validation` that are not a phase's
   std::vector<PhaseWindows> phases;                       // ascending
 
-  // Makes the mixtures of all training samples. In a later one every corpus continues where the latest mix that had it
-  // left it.
+  // Makes the mixtures of all training samples. In a later mixture every corpus continues where the latest mix that had
+  // it left it.
   void mix();
 
   const SplitWindows& of(Split split) const { return split == Split::train ? train : validation; }
@@ -86,14 +86,14 @@ struct Loader::State {
     const SplitWindows& windows;
     uint64_t first_sample;
   };
-  // What a sample of a split is taken from.
+  // Returns the windows of the mix that a sample of a split is taken from, and the mix's first sample.
   Mix mix_of(Split split, uint64_t sample) const {
     if (split == Split::validation) return {validation, 0};
     const auto after = std::ranges::upper_bound(phases, sample, {}, &PhaseWindows::first_sample);
     if (after == phases.begin()) return {train, 0};
     return {std::prev(after)->train, std::prev(after)->first_sample};
   }
-  // The windows of a sample's corpus in the split, and which of them it is.
+  // The windows of a sample's corpus in the split, and the number of the sample's own window among them.
   struct Place {
     const Windows& windows;
     uint64_t sample;

@@ -92,7 +92,7 @@ struct RunTokenizer {
   std::unique_ptr<AtomicFile> trained = {};
 };
 
-// The model that was trained for a preparation that is resumed; "" where there is none for this training.
+// Returns the model that was trained for a preparation that is resumed; "" where there is none for this training.
 std::string model_left(const std::filesystem::path& folder, const std::string& training) {
   const std::filesystem::path model = folder / "tokenizer", of = folder / "training";
   const bool is_there = std::filesystem::exists(model) && std::filesystem::exists(of);
@@ -142,7 +142,7 @@ RunTokenizer make_tokenizer(const PrepareOptions& options, const std::vector<Inp
   return made;
 }
 
-// One preparation, step by step.
+// Runs one preparation, step by step.
 class TextRun {
  public:
   TextRun(const PrepareOptions& options, PrepareRanks& ranks)
@@ -170,7 +170,7 @@ class TextRun {
   }
 
  private:
-  // On the first rank.
+  // Begins on the first rank.
   void begin() {
     check_options(options_);
     const std::vector<std::filesystem::path> outputs{bin_path(options_.output), index_path(options_.output),
@@ -191,7 +191,8 @@ class TextRun {
         options_.output, made_.tokenizer->vocabulary(),
         CorpusWriter::Options{
             .overwrite = options_.overwrite, .tokenizer = made_.record, .begin_token = made_.document.begin});
-    // 2: the ids of SentencePiece models without a free guard character, and of texts of control tokens, were others.
+    // In version 1 the ids of SentencePiece models without a free guard character, and of texts of control tokens, were
+    // others.
     Json identity = {"tokens",
                      2,
                      made_.record.checksum,

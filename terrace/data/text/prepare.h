@@ -34,12 +34,12 @@ struct PrepareOptions {
   bool resume = false;  // take what a preparation of the same output that was killed or interrupted had finished
   // The processes that share the work, all with the same options; nullptr: this one alone.
   PrepareRanks* ranks = nullptr;
-  double seconds_between_records = 30;  // of which input files are finished
-  // Set: the run ends with an error, and keeps nothing but the input files that are finished, for resume.
+  double seconds_between_records = 30;  // between records of the input files that are finished
+  // Once true, the run ends with an error, and keeps nothing but the input files that are finished, for resume.
   const std::atomic<bool>* stop = nullptr;
 };
 
-// The prefix that is meant by --output: "data/val" for "data/val.bin" and "data/val.idx".
+// Returns the prefix that is meant by --output: "data/val" for "data/val.bin" and "data/val.idx".
 std::string output_prefix(const std::string& output);
 
 struct PrepareReport : EncodedText {
@@ -51,15 +51,15 @@ struct PrepareReport : EncodedText {
   int threads = 0;     // of all ranks
   double seconds = 0;  // of encoding
 
-  // As log lines: what was left out or changed.
+  // Returns log lines about what was left out or changed.
   std::vector<std::string> warnings() const;
   Json json() const;
 };
 
 // Writes options.output.bin, .idx and .corpus.json, and the tokenizer that was trained for them, all of them or none.
-// Each document ends with the end token. The result does not depend on the number of threads and ranks:
-// ranks share the input files by size (file_parts.h). The report is the first rank's; that of other ranks is empty.
-// Throws UserError for errors that the user can correct, on all ranks, with text on the first alone.
+// Each document ends with the end token. The result does not depend on the number of threads and ranks: ranks share the
+// input files by size (file_parts.h). The report is the first rank's; that of other ranks is empty. Throws UserError
+// for errors that the user can correct, on all ranks, with text on the first alone.
 PrepareReport prepare(const PrepareOptions& options);
 
 }  // namespace terrace::data

@@ -5,7 +5,7 @@
 namespace terrace::data {
 namespace {
 
-// Why parts of documents do not decode to their bytes.
+// Returns why parts of documents do not decode to their bytes.
 std::string reasons_of_changes(const PrepareReport& report) {
   std::vector<std::string> reasons;
   if (report.tokenizer_changes_text) reasons.emplace_back("normalises text");

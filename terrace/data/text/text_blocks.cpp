@@ -210,14 +210,14 @@ class SpreadObjects {
  public:
   explicit SpreadObjects(const std::string& file) : file_(file) {}
 
-  // Whether the line, which is no JSON, goes on with the object of an earlier line.
+  // Returns whether the line, which is no JSON, goes on with the object of an earlier line.
   bool continues(std::string_view line) {
     if (!is_open_) return false;
     is_open_ = !line.starts_with('}');
     return !line.starts_with('{');
   }
 
-  // What is wrong with a line that is no JSON, if it begins such an object.
+  // Returns what is wrong with a line that is no JSON, if the line begins such an object.
   std::optional<std::string> problem_of_first(std::string_view line) {
     const size_t last = line.find_last_not_of(" \t\r");
     is_open_ = line.starts_with('{') && (line[last] == '{' || line[last] == '[' || line[last] == ',');

@@ -46,7 +46,7 @@ class TextBlocks {
   // `files` must outlive this and the blocks.
   TextBlocks(const std::vector<InputFile>& files, BlockRules rules);
 
-  // The next block, or nothing after the last.
+  // Returns the next block, or nothing after the last.
   std::optional<TextBlock> next();
 
   // Continues with the next file.
@@ -70,7 +70,7 @@ class TextBlocks {
   size_t next_file_ = 0;
   const InputFile* file_ = nullptr;
   std::unique_ptr<ByteSource> source_;     // none where the file is Parquet
-  std::unique_ptr<ParquetTexts> parquet_;  // none elsewhere
+  std::unique_ptr<ParquetTexts> parquet_;  // none where the file is not Parquet
   std::string carried_;                    // of a document that is open: text behind the last place to cut it
   std::string pending_;                    // bytes that were read and are not in a block yet
   bool ended_ = true;                      // the source has no more

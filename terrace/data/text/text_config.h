@@ -14,11 +14,12 @@
 
 namespace terrace::data {
 
-// Which held-out targets count, and in which windows the model sees them. Only evaluations outside of training choose.
+// Says which held-out targets count, and in which windows the model sees them. Only evaluations outside of training
+// choose.
 struct HeldOutTargets {
-  bool every = false;  // also those behind the last whole window of a corpus, in a window that is padded
-  // Between the first tokens of neighbouring windows, with `every`; a target counts in the first window that has it. 0:
-  // model.sequence, so that windows do not overlap.
+  bool every = false;  // also the targets behind the last whole window of a corpus, in a window that is padded
+  // Tokens between the first ones of neighbouring windows, with `every`; a target counts in the first window that has
+  // it. 0: model.sequence, so that windows do not overlap.
   int64_t stride = 0;
   bool operator==(const HeldOutTargets&) const = default;
 };
@@ -51,13 +52,13 @@ struct TextPhase {
   std::vector<double> weights = {};
 };
 
-// In ascending order; phases with the corpora and the mix of the phase before are left out.
+// Returns the phases in ascending order; phases with the corpora and the mix of the phase before are left out.
 std::vector<TextPhase> text_phases(const config::Config& config);
 
-// The names of data.train and of its phases, each once.
+// Returns the names of data.train and of its phases, each once.
 std::vector<std::string> training_corpora(const TextConfig& config, const std::vector<TextPhase>& phases);
 
-// The keys of [data] that a phase may change.
+// Returns the keys of [data] that a phase may change.
 std::vector<std::string> text_phase_keys();
 std::vector<config::Key> text_keys();
 std::vector<config::Rule> text_rules();

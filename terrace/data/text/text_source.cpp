@@ -51,7 +51,8 @@ MicroBatch micro_batch_of(SampleBatch&& batch, const TensorNames& names) {
   return result;
 }
 
-// For a pipeline stage between the first and the last, which needs the numbers of the samples for dropout.
+// Makes a micro-batch for a pipeline stage between the first and the last, which needs the samples' numbers for
+// dropout.
 MicroBatch without_tokens(uint64_t first, int64_t count) {
   MicroBatch result{.counts = {0}};
   result.samples.resize(static_cast<size_t>(count));
@@ -59,7 +60,7 @@ MicroBatch without_tokens(uint64_t first, int64_t count) {
   return result;
 }
 
-// " in FOLDER (a relative path)"; "" for an absolute one.
+// Returns " in FOLDER (a relative path)"; "" for an absolute path.
 std::string place_of(const fs::path& path) {
   std::error_code error;
   const fs::path folder = path.is_relative() ? fs::current_path(error) : fs::path();
@@ -116,14 +117,14 @@ void check_generation(const std::string& path, std::vector<std::string>& problem
   }
 }
 
-// The entries of Loader::identity() by the name of the corpus. A corpus that is divided has two entries.
+// Returns the entries of Loader::identity() by the name of the corpus. A corpus that is divided has two entries.
 std::map<std::string, std::vector<Json>> entries_by_corpus(const Json& corpora) {
   std::map<std::string, std::vector<Json>> entries;
   for (const Json& entry : corpora) entries[entry.at("corpus").get<std::string>()].push_back(entry);
   return entries;
 }
 
-// What differs between two identities of a corpus, the likelier cause first.
+// Returns how two identities of a corpus differ, the likelier cause first.
 std::string entry_difference(const Json& older, const Json& own) {
   const auto tokens = [](const Json& entry) { return entry.value("tokens", int64_t{0}); };
   if (tokens(older) != tokens(own)) {
@@ -152,7 +153,7 @@ std::vector<std::string> corpus_differences(const Json& older, const Json& own) 
   return differences;
 }
 
-// The corpora of the phases that have begun, by their first step.
+// Returns the corpora of the phases that have begun, by their first step.
 std::map<int64_t, Json> begun_phases(const Json& identity, int64_t steps_done) {
   std::map<int64_t, Json> corpora;
   for (const Json& phase : identity.value("phases", Json::array())) {
@@ -291,7 +292,7 @@ Json TextSource::identity() const {
   identity["tokenizer"] = fs::exists(tokenizer_) ? Json(file_checksum(tokenizer_)) : Json();
   Json phases = loader_.phase_identities();
   if (!phases.empty()) identity["phases"] = std::move(phases);
-  // Also without weights, since a later phase may have some.
+  // The version is recorded also without weights, since a later phase may have some.
   record_order(loader_.order_version(), identity);
   return identity;
 }
@@ -350,7 +351,7 @@ std::vector<std::string> problems_with_files(const TextConfig& config, int64_t v
 std::vector<std::pair<std::string, std::string>> file_facts(const TextConfig& config,
                                                             const std::vector<TextPhase>& phases) {
   std::vector<std::pair<std::string, std::string>> facts;
-  // The value, or what prevents it from being read.
+  // Adds the value, or what prevents the value from being read.
   const auto add = [&](std::string what, const auto& read) {
     try {
       facts.emplace_back(std::move(what), read());

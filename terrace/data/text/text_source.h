@@ -15,7 +15,7 @@
 
 namespace terrace::data {
 
-// Its micro-batches have N sequences of T tokens and one count, the targets that are not -1:
+// A source of micro-batches that have N sequences of T tokens and one count, the targets that are not -1:
 //   tokens     [N, T] int64
 //   targets    [N, T] int64: the next token; -1 where there is none to predict
 //   positions  [N, T] int64, only with reset_at_documents: distance from the document's start
@@ -23,7 +23,7 @@ namespace terrace::data {
 //   document_starts  [documents + 1] int32 with the size "longest_document", see add_document_starts()
 class TextSource : public Source {
  public:
-  // As Loader, throws included.
+  // Opens the corpora as Loader does, and throws what Loader throws.
   TextSource(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed,
              const std::vector<TextPhase>& phases = {}, int64_t global_batch = 0);
 
@@ -31,7 +31,7 @@ class TextSource : public Source {
   std::vector<HeldOut> held_out(uint64_t at_most) const override { return loader_.held_out(at_most); }
   MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
                                   const TensorNames& names) const override;
-  // By the tokenizer; the space that it puts before a document is no part of the text.
+  // Counts bytes by the tokenizer; the space that it puts before a document is no part of the text.
   std::optional<uint64_t> held_out_bytes(const HeldOut& held_out) const override;
   std::vector<std::string> held_out_datasets() const override;
   uint64_t samples_in_epoch() const override { return loader_.samples(Split::train); }
@@ -60,10 +60,10 @@ class TextSource : public Source {
 // the size "longest_document", the most places between two of them.
 void add_document_starts(std::span<const int64_t> documents, int64_t length, MicroBatch& batch);
 
-// A sentence for every problem with the files that [data] names, found without reading the corpora.
+// Returns a sentence for every problem with the files that [data] names, found without reading the corpora.
 std::vector<std::string> problems_with_files(const TextConfig& config, int64_t vocabulary,
                                              const std::vector<TextPhase>& phases = {});
-// What each of these files holds, in words and as a checksum, for a comparison across ranks.
+// Returns what each of the files that [data] names holds, in words and as a checksum, for a comparison across ranks.
 std::vector<std::pair<std::string, std::string>> file_facts(const TextConfig& config,
                                                             const std::vector<TextPhase>& phases = {});
 

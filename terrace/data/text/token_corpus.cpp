@@ -82,7 +82,7 @@ void TokenCorpus::open_pair(const std::string& prefix, CorpusIndex::Check check)
   if (check == CorpusIndex::Check::all) {
     parse_pair(prefix, check);
   } else {
-    expect_random_reads();  // also by the fingerprint
+    expect_random_reads();  // the fingerprint reads in random order too
     const Json found = Json::parse(found_in(files_, "the index of a corpus", [&] {
       parse_pair(prefix, check);
       const CorpusIndex::Header header = index_.header();

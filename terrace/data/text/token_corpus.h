@@ -18,7 +18,7 @@ namespace terrace::data {
 
 std::filesystem::path bin_path(const std::string& prefix);
 std::filesystem::path index_path(const std::string& prefix);
-// The files of a corpus in data.train: the pair, or one file where the name ends in ".bin".
+// Returns the files of a corpus in data.train: the pair, or one file where the name ends in ".bin".
 std::vector<std::filesystem::path> corpus_files(const std::string& name);
 
 class TokenCorpus {
@@ -32,13 +32,13 @@ class TokenCorpus {
   uint64_t tokens() const { return index_.tokens(); }
   uint64_t bin_bytes() const { return bin_.bytes().size(); }
   uint64_t index_bytes() const { return index_file_.bytes().size(); }  // on disk
-  // The checksum of the whole index, which takes seconds for gigabytes.
+  // Returns the checksum of the whole index, which takes seconds for gigabytes.
   std::string index_checksum() const { return checksum(made_index_.empty() ? index_file_.bytes() : made_index_); }
-  // The corpus_fingerprint() of the files.
+  // Returns the corpus_fingerprint() of the files.
   const std::string& fingerprint() const { return fingerprint_; }
   const std::optional<CorpusRecord>& record() const { return record_; }  // nullopt where there is no record
   const std::filesystem::path& path() const { return bin_.path(); }
-  // One or two, as corpus_files() names them.
+  // Returns one file or two, as corpus_files() names them.
   const std::vector<std::filesystem::path>& files() const { return files_; }
 
   // Advise the system that windows will be read in random order, and that these tokens will be read next.
@@ -49,10 +49,10 @@ class TokenCorpus {
     bin_.expect(header + first * width, count * width);
   }
 
-  // Tokens first .. first + to.size() - 1, by `staged` unless it is null. Throws UserError naming file and position for
-  // a token outside [0, vocabulary).
+  // Reads tokens first .. first + to.size() - 1, by `staged` unless it is null. Throws UserError naming file and
+  // position for a token outside [0, vocabulary).
   void read(uint64_t first, std::span<int64_t> to, int64_t vocabulary, const StagedReader* staged = nullptr) const;
-  // The file that holds the tokens, and where in it tokens first .. first + count - 1 are.
+  // Return the file that holds the tokens, and where in it tokens first .. first + count - 1 are.
   const MappedFile& token_file() const { return bin_; }
   FileRange range(uint64_t first, uint64_t count) const { return range_of(bin_, bytes_of(first, count)); }
 

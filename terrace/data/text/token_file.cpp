@@ -12,7 +12,7 @@ namespace {
 
 using Header = std::array<int32_t, token_file_header_bytes / sizeof(int32_t)>;
 
-// The other files that llm.c writes, by their magic numbers.
+// Names the other files that llm.c writes, by their magic numbers.
 std::string other_file(int32_t magic) {
   switch (magic) {
     case 20240326:

@@ -26,7 +26,7 @@ struct TokenFile {
 // of llm.c's, no such header, an unknown version, truncated.
 TokenFile parse_token_file(std::span<const std::byte> bytes, const std::string& name);
 
-// The bytes of the .idx that a corpus of these tokens would have, each document closed by its end token as
+// Returns the bytes of the .idx that a corpus of these tokens would have, each document closed by its end token as
 // `terrace data prepare` closes it. Reads every token once.
 std::vector<std::byte> index_of(const TokenFile& file);
 

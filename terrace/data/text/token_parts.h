@@ -1,4 +1,4 @@
-// What a rank encodes of its input files, as parts from which the first rank makes the corpus.
+// Keeps what a rank encodes of its input files, as parts from which the first rank makes the corpus.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ class TokenPartsWriter {
       : parts_(parts), files_(files), type_(type), max_malformed_(max_malformed) {}
 
   void take(const EncodedBlock& block);
-  // After the last block.
+  // Finishes the files; called after the last block.
   void finish();
   uint64_t tokens() const { return tokens_; }  // of all files
 
@@ -55,7 +55,7 @@ class TokenPartsWriter {
   TokenType type_;
   uint64_t max_malformed_;
   std::vector<uint16_t> narrow_ = {};
-  size_t file_ = 0;               // that is being encoded
+  size_t file_ = 0;               // the file that is being encoded
   uint64_t document_tokens_ = 0;  // of the document that is open
   uint64_t tokens_ = 0;
   EncodedText of_file_ = {}, of_rank_ = {};

@@ -22,7 +22,7 @@ constexpr uint64_t place_tokens = 4096, least_places = 256;
 // The limit where the loss cannot be stored and is computed at each start while the other ranks wait.
 constexpr uint64_t brief_token_limit = 4'000'000;
 
-// How often each token is a target in one corpus's part of a split, and how many targets were counted.
+// The times that each token is a target in one corpus's part of a split, and the number of targets that were counted.
 struct TargetCounts {
   std::vector<uint64_t> by_token;  // [vocabulary]
   uint64_t total = 0;
@@ -51,7 +51,7 @@ TargetCounts count_targets(const WindowReader& reader, const Windows& windows, u
   return counts;
 }
 
-// Counts of a split, each corpus by its share in the mixture.
+// The counts of a split, each corpus by its share in the mixture.
 struct MixedCounts {
   std::vector<double> by_token;  // [vocabulary]
   double total = 0;
@@ -113,7 +113,7 @@ Json key_of(const SplitWindows& split) {
   return key;
 }
 
-// Everything that a loss depends on.
+// Returns everything that a loss depends on.
 Json key_of(const WindowReader& reader, const SplitWindows& train, const SplitWindows& held_out, uint64_t token_limit) {
   return {{"sequence", reader.sequence},
           {"vocabulary", reader.vocabulary},

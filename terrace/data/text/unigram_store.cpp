@@ -27,7 +27,8 @@ bool is_entry(const Json& entry) {
   return entry.is_object() && entry.contains("key") && entry.contains("loss") && entry["loss"].is_number();
 }
 
-// The file's entries, {"key": ..., "loss": ...}; none where it is missing or damaged, as losses can be computed again.
+// Returns the file's entries, {"key": ..., "loss": ...}; none where it is missing or damaged, as losses can be computed
+// again.
 std::vector<Json> entries_of(const fs::path& file) {
   std::vector<Json> entries;
   std::error_code ignored;
@@ -93,7 +94,7 @@ void store_unigram_loss(const fs::path& file, const Json& key, double loss) {
     if (entries.size() < losses_kept && entry["key"] != key) entries.push_back(std::move(entry));
   }
   const std::string text = Json{{"losses", entries}}.dump(1) + "\n";
-  // Readable for all who can read the corpus: mkostemp() makes files for their owner alone.
+  // The file is readable for all who can read the corpus: mkostemp() makes files for their owner alone.
   constexpr mode_t for_all = 0644;
   const TemporaryFile temporary(file);
   if (temporary.descriptor < 0 || !write_all(temporary.descriptor, text)) return;

@@ -8,7 +8,7 @@
 
 namespace terrace::data {
 
-// The spelling, in UTF-8, of any bytes.
+// Returns the spelling, in UTF-8, of any bytes.
 std::string spelled(std::string_view bytes);
 
 // Decodes the spelling; returns nullopt where a character is not of the alphabet.

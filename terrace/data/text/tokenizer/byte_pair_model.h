@@ -21,8 +21,8 @@ struct BytePairModel {
   // The pre-tokenizer: rules that each split the pieces of the previous one, then ByteLevel, then rules that see the
   // pieces as ByteLevel has spelled them in the byte alphabet.
   std::vector<SplitRule> patterns, byte_patterns;
-  bool add_prefix_space = false;   // by ByteLevel: a piece that does not start with a space gets one
-  bool byte_level_splits = false;  // by ByteLevel: by gpt2_pattern
+  bool add_prefix_space = false;   // ByteLevel puts a space before a piece that does not start with one
+  bool byte_level_splits = false;  // ByteLevel splits by gpt2_pattern
   bool ignore_merges = false;      // a word that is in the vocabulary becomes that token without merges
   bool operator==(const BytePairModel&) const = default;
 };
@@ -30,15 +30,15 @@ struct BytePairModel {
 // The expression by which GPT-2 splits text into words.
 extern const char* const gpt2_pattern;
 
-// Throws UserError that starts with `name` where the bytes are not a tokenizer.json, and for unsupported components,
-// with their names and the supported ones.
+// Reads a tokenizer.json. Throws UserError that starts with `name` where the bytes are none, and for unsupported
+// components, with their names and the supported ones.
 BytePairModel parse_tokenizer_json(std::string_view text, const std::string& name);
 
-// GPT-2's older pair of files, vocab.json and merges.txt.
+// Reads GPT-2's older pair of files, vocab.json and merges.txt.
 BytePairModel parse_vocabulary_and_merges(std::string_view vocabulary, std::string_view merges,
                                           const std::string& name);
 
-// The content of a tokenizer.json that the tokenizers package and parse_tokenizer_json() read.
+// Returns the content of a tokenizer.json that the tokenizers package and parse_tokenizer_json() read.
 std::string dump_tokenizer_json(const BytePairModel& model);
 
 }  // namespace terrace::data

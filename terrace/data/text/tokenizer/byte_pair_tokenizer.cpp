@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 7> end_token_names = {"<|endoftext|>",
                                                              "<\xEF\xBD\x9C"
                                                              "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
 
-// Bytes that are in no character of UTF-8: no valid text has them.
+// Returns whether a byte is in any character of UTF-8; no valid text has the others.
 bool occurs_in_utf8(size_t byte) { return byte < 0xC0 || (byte > 0xC1 && byte < 0xF5); }
 
 }  // namespace
@@ -106,8 +106,8 @@ void BytePairTokenizer::read_added(const std::string& name) {
   }
 }
 
-// By name, among the special tokens and then among those that the file does not call special, or else the only special
-// one.
+// Finds the end token by name, among the special tokens and then among those that the file does not call special; else
+// it is the only special one.
 void BytePairTokenizer::find_end_token() {
   std::vector<const AddedToken*> special, others;
   for (const AddedToken& token : model_.added) (token.special ? special : others).push_back(&token);
@@ -126,7 +126,7 @@ void BytePairTokenizer::find_end_token() {
   end_token_name_ = end->text;
 }
 
-// Whether the words of the two texts are those of the texts joined.
+// Returns whether the words of the two texts are those of the texts joined.
 bool BytePairTokenizer::keeps_words_apart(std::string_view left, std::string_view right) const {
   const auto words_of = [this](const std::string& text) {
     std::vector<std::string> words;
@@ -138,7 +138,7 @@ bool BytePairTokenizer::keeps_words_apart(std::string_view left, std::string_vie
   return parts == words_of(std::string(left) + std::string(right));
 }
 
-// What a character of each kind shows is taken to hold for its kind.
+// Finds the rules by one character of each kind, whose behaviour is taken to hold for its kind.
 void BytePairTokenizer::find_word_rules() {
   const std::array<std::string, 10> kinds{"a", "Z", "7", "!", "'", "_", "\xC3\xA9", "\xE6\x9D\xB1", "\xF0\x9F\x98\x80",
                                           "'s"};

@@ -25,7 +25,7 @@ class CharacterMap {
     size_t length = 0;  // bytes of the text that are replaced; 0: none
     std::string_view with = {};
   };
-  // By the longest key that `text` starts with.
+  // Returns the replacement of the longest key that `text` starts with.
   Replacement longest(std::string_view text) const;
 
   // Calls take(key) for every key.

@@ -1,4 +1,4 @@
-// Which two characters stand side by side within any of a set of strings, such as the pieces of a vocabulary.
+// Tells which two characters stand side by side within any of a set of strings, such as the pieces of a vocabulary.
 #pragma once
 
 #include <bitset>
@@ -9,7 +9,7 @@
 
 namespace terrace::data {
 
-// The code point of the valid character that `text` starts with.
+// Returns the code point of the valid character that `text` starts with.
 uint32_t code_point(std::string_view text);
 
 class CharacterPairs {

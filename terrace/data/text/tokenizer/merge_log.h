@@ -30,8 +30,8 @@ class MergeLog : public std::streambuf {
   std::streambuf* before_;
 };
 
-// The work of the first merges of a training on so many bytes, in units of a late merge. The i-th merge changes about
-// 1 / i of the places that the first one does (Zipf's law), and looks at as many candidates as any other.
+// Returns the work of the first merges of a training on so many bytes, in units of a late merge. The i-th merge changes
+// about 1 / i of the places that the first one does (Zipf's law), and looks at as many candidates as any other.
 double merge_work(int64_t merges, uint64_t sample_bytes);
 
 }  // namespace terrace::data

@@ -33,7 +33,7 @@ Character character_at(std::string_view text) {
   return character;
 }
 
-// Whether the character may change, change places with its neighbours or be composed with the one before.
+// Whether the character can neither change, nor change places with its neighbours, nor be composed with the one before.
 bool is_stable(utf8proc_int32_t code) {
   constexpr uint16_t none = UINT16_MAX, composed_with_first = 0x8000;
   const bool joins_syllable = (code >= 0x1161 && code <= 0x1175) || (code >= 0x11A8 && code <= 0x11C2);
@@ -51,7 +51,8 @@ size_t begin_of_character_before(std::string_view text, size_t at) {
 }
 
 // Decomposes, orders the marks and composes. The library's own ordering takes quadratic time in the number of marks.
-// Its composition loses U+11A7 behind a syllable of Hangul, which is no letter that a run can have behind its first.
+// The library's composition loses U+11A7 behind a syllable of Hangul, which is no letter that a run can have behind its
+// first.
 std::string normalised(std::string_view run) {
   std::vector<utf8proc_int32_t> codes;
   int last_boundary = UTF8PROC_BOUNDCLASS_START;

@@ -138,7 +138,7 @@ void SentencePieceEncoder::remember(std::string_view run, std::span<const int32_
     size_t bytes = 0, num_ids = 0;
     while (bytes < text.size() && num_ids < ids.size()) {
       const int32_t id = ids[num_ids++];
-      if (id == tokenizer_.unknown_token()) return;  // it is of any length
+      if (id == tokenizer_.unknown_token()) return;  // an unknown token stands for any number of bytes
       bytes += tokenizer_.piece_bytes_[static_cast<size_t>(id)];
     }
     if (bytes != text.size()) return;

@@ -69,7 +69,7 @@ Json sentencepiece_decoder(const SentencePieceModel& model) {
   return {{"type", "Sequence"}, {"decoders", std::move(steps)}};
 }
 
-// Control and unknown tokens, pieces that are matched as a whole, and those that were added to the model.
+// Returns control and unknown tokens, pieces that are matched as a whole, and tokens that were added to the model.
 Json sentencepiece_added_tokens(const SentencePieceModel& model) {
   Json tokens = Json::array();
   const auto add = [&](const AddedToken& token) {
@@ -93,8 +93,8 @@ Json sentencepiece_added_tokens(const SentencePieceModel& model) {
   return tokens;
 }
 
-// Pairs of pieces that make a piece, those that SentencePiece merges first in front: by score, and as the converter of
-// transformers has them where one piece has several.
+// Returns pairs of pieces that make a piece, those that SentencePiece merges first in front: by score, and as the
+// converter of transformers has them where one piece has several.
 Json sentencepiece_merges(const SentencePieceModel& model) {
   std::unordered_map<std::string_view, const SentencePieceModel::Piece*> known;
   for (const SentencePieceModel::Piece& piece : model.pieces) {
@@ -124,7 +124,7 @@ Json sentencepiece_merges(const SentencePieceModel& model) {
 
 Json sentencepiece_bpe(const SentencePieceModel& model, const std::string& unknown) {
   Json vocabulary = Json::object();
-  // Past the object's own search for the key, which starts at its first one each time.
+  // The entries are added past the object's own search for a key, which starts at the first one each time.
   auto& entries = vocabulary.get_ref<Json::object_t&>();
   for (size_t id = 0; id < model.pieces.size(); ++id) entries.emplace_back(model.pieces[id].text, id);
   Json json = {{"type", "BPE"},
@@ -146,7 +146,7 @@ Json sentencepiece_unigram(const SentencePieceModel& model, size_t unknown) {
   Json vocabulary = Json::array();
   for (const SentencePieceModel::Piece& piece : model.pieces) {
     const bool is_used = piece.type == PieceType::normal || piece.type == PieceType::user_defined;
-    // No text is split into others.
+    // The other pieces get a score so low that no text is split into them.
     vocabulary.push_back(Json::array({piece.text, is_used ? piece.score : least - 1000}));
   }
   return {

@@ -7,10 +7,10 @@
 
 namespace terrace::data {
 
-// What the package makes of a text are the ids of the model, where the text holds no texts of control tokens, which the
-// package takes for these, and nothing that is unknown to a model without byte pieces. There is no post-processor.
-// Throws UserError that starts with `name` for a model of words or characters, or with spaces at the end of words,
-// which the package does not have.
+// The ids that the package makes of a text are those of the model, where the text holds no texts of control tokens,
+// which the package takes for these, and nothing that is unknown to a model without byte pieces. There is no
+// post-processor. Throws UserError that starts with `name` for a model of words or characters, or with spaces at the
+// end of words, which the package does not have.
 std::string dump_tokenizer_json(const SentencePieceModel& model, const std::string& name);
 
 }  // namespace terrace::data

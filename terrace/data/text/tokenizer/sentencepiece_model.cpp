@@ -18,8 +18,8 @@ using PieceType = SentencePieceModel::PieceType;
 // The numbers of fields in sentencepiece_model.proto.
 namespace model_field {
 constexpr uint64_t pieces = 1, trainer_spec = 2, normalizer_spec = 3, self_test_data = 4;
-// In the range that the message leaves to others, which SentencePiece skips: JSON about the pieces of
-// with_added_tokens().
+// JSON about the pieces of with_added_tokens(), in the range that the message leaves to others, which SentencePiece
+// skips.
 constexpr uint64_t added_tokens = 71'001;
 }  // namespace model_field
 namespace piece_field {
@@ -130,7 +130,7 @@ void append_piece(std::string& model, std::string_view text, PieceType type) {
   append_field(model, model_field::pieces, piece);
 }
 
-// Written behind the pieces.
+// Reads the JSON about added tokens, which is written behind the pieces.
 void read_added_pieces(std::string_view text, const std::string& name, SentencePieceModel& model) {
   try {
     const Json json = parse_json(text);
@@ -207,7 +207,7 @@ std::string with_added_tokens(std::string_view bytes, std::vector<AddedToken> to
               ? fmt::format("has it as piece {}", found->second)
               : fmt::format("has \"{}\" there", id < model.pieces.size() ? model.pieces[id].text : "another"));
     }
-    // Ids that no token has.
+    // Ids before the token's that no token has become unused pieces.
     for (; next < id; ++next) append_piece(extended, fmt::format("<unused {}>", next), PieceType::unused);
     append_piece(extended, token.text, token.special ? PieceType::control : PieceType::user_defined);
     ids[token.text] = next++;

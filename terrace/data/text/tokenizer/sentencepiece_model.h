@@ -1,4 +1,4 @@
-// What the file of a SentencePiece model says: its pieces, and how it normalises text before it looks for them.
+// Reads the file of a SentencePiece model: its pieces, and how it normalises text before it looks for them.
 #pragma once
 
 #include <cstdint>
@@ -38,16 +38,16 @@ struct SentencePieceModel {
   bool has_bytes() const;  // a piece of its own for each byte
 };
 
-// Throws UserError that starts with `name` where the bytes are no such message.
+// Reads a model. Throws UserError that starts with `name` where the bytes are no such message.
 SentencePieceModel parse_sentencepiece_model(std::string_view bytes, const std::string& name);
 
-// The same model with further pieces. Tokens that the model has already, at the same id, are left out. Throws UserError
-// where an id belongs to another piece, or a token has two ids.
+// Returns the model with further pieces. Tokens that the model has already, at the same id, are left out. Throws
+// UserError where an id belongs to another piece, or a token has two ids.
 std::string with_added_tokens(std::string_view bytes, std::vector<AddedToken> tokens, bool restarts,
                               const std::string& name);
 
-// The same model, with the normaliser replaced by one that only escapes spaces, for text that is normalised already. It
-// has no self-test, which expects the original's normaliser.
+// Returns the model with the normaliser replaced by one that only escapes spaces, for text that is normalised already.
+// The result has no self-test, which expects the original's normaliser.
 std::string without_normalizer(std::string_view bytes, const std::string& name);
 
 }  // namespace terrace::data

@@ -32,7 +32,7 @@ size_t SentencePieceNormalizer::symbol_length(std::string_view text) const {
   return 0;
 }
 
-// What the text begins with, and what becomes of it.
+// Returns what the beginning of the text becomes, and the bytes that it has.
 SentencePieceNormalizer::Step SentencePieceNormalizer::step(std::string_view text) const {
   if (const size_t length = symbol_length(text)) return {text.substr(0, length), length};
   if (const auto replaced = map_.longest(text); replaced.length > 0) return {replaced.with, replaced.length};
@@ -73,7 +73,7 @@ void SentencePieceNormalizer::normalize(std::string_view text, bool starts, bool
   if (dummy_ && dummy_is_suffix_) to += space_;
 }
 
-// What one character becomes, if it is neither removed nor, where these are merged, a space.
+// Returns what one character becomes, if it is not removed.
 std::optional<std::string> SentencePieceNormalizer::alone(std::string_view character) const {
   std::string becomes;
   for (char byte : step(character).becomes) {

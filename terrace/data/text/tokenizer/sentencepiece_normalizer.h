@@ -25,11 +25,12 @@ class SentencePieceNormalizer {
   // must meet at a seam(). A byte outside of UTF-8 becomes U+FFFD.
   void normalize(std::string_view text, bool starts, bool ends, std::string& to) const;
 
-  // Whether valid text is changed in another way than by the dummy prefix and the marks of its spaces.
+  // Returns whether valid text is changed in another way than by the dummy prefix and the marks of its spaces.
   bool changes_text() const { return !map_.empty() || removes_spaces_; }
 
-  // The last character of the normalised text before `at` and the first one behind it, if the parts that meet there
-  // are normalised to the parts of the whole. `text` is valid around `at`, which is inside it and between characters.
+  // Returns the last character of the normalised text before `at` and the first one behind it, if the parts that meet
+  // there are normalised to the parts of the whole. `text` is valid around `at`, which is inside it and between
+  // characters.
   struct Seam {
     uint32_t left = 0, right = 0;
   };
@@ -48,7 +49,7 @@ class SentencePieceNormalizer {
   // User-defined symbols, which are kept as they are, by their first byte, the longest first.
   std::vector<std::vector<std::string>> symbols_ = std::vector<std::vector<std::string>>(256);
   CharacterPairs changed_together_;  // neighbours within a key of the map or a symbol
-  bool has_rules_ = false;           // any of these
+  bool has_rules_ = false;           // there is a key or a symbol
   bool dummy_ = false, dummy_is_suffix_ = false, removes_spaces_ = false;
   std::string_view space_ = space_mark;
 };

@@ -27,7 +27,7 @@ std::string replace_marks(std::string_view piece) {
   return text;
 }
 
-// Whether a cut there splits no character that bytes behind `text` may complete, nor one of its own.
+// Returns whether a cut at `at` splits no character that bytes behind `text` may complete, nor one of the text's own.
 bool is_between_characters(std::string_view text, size_t at) {
   return (static_cast<uint8_t>(text[at]) & 0xC0) != 0x80 && character_length(text.substr(at, 4)) > 0;
 }
@@ -41,7 +41,7 @@ SentencePieceTokenizer::~SentencePieceTokenizer() = default;
 
 SentencePieceTokenizer SentencePieceTokenizer::from_model(std::string model, const std::string& name) {
   SentencePieceTokenizer tokenizer;
-  // The model as it is, with its self-test, and then as it encodes here.
+  // The model is loaded as it is, with its self-test, and then as it encodes here.
   sentencepiece::SentencePieceProcessor whole;
   auto status = model.empty() ? sentencepiece::util::Status(sentencepiece::util::StatusCode::kDataLoss, "empty")
                               : whole.LoadFromSerializedProto(model);
@@ -110,8 +110,8 @@ std::string SentencePieceTokenizer::decode(std::span<const int32_t> ids) const {
   return text;
 }
 
-// Whether normalised text may be split between these characters. SentencePiece merges neighbouring unknown characters
-// into one unknown token where it has no byte pieces, and a word model looks words up as a whole.
+// Returns whether normalised text may be split between these characters. SentencePiece merges neighbouring unknown
+// characters into one unknown token where it has no byte pieces, and a word model looks words up as a whole.
 bool SentencePieceTokenizer::keeps_apart(uint32_t left, uint32_t right) const {
   if (algorithm_ == SentencePieceModel::Algorithm::word) return false;
   if (joined_.contains(left, right)) return false;

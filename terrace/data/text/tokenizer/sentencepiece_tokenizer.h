@@ -23,7 +23,7 @@ class SentencePieceTokenizer : public Tokenizer {
   SentencePieceTokenizer(SentencePieceTokenizer&&) noexcept;
   ~SentencePieceTokenizer() override;
 
-  // Without the dummy prefix.
+  // Decodes without the dummy prefix.
   std::string decode(std::span<const int32_t> ids) const override;
   bool has_bytes() const override { return !byte_ids_.empty(); }
   bool changes_text() const override { return normalizer_.changes_text(); }
@@ -46,7 +46,7 @@ class SentencePieceTokenizer : public Tokenizer {
   TokenMatcher control_;               // the texts of control tokens, and of tokens that were added to the model
   bool restarts_ = true;               // SentencePieceModel::restarts
   std::vector<int32_t> byte_ids_;      // 256 ids or none
-  std::vector<uint32_t> piece_bytes_;  // by id: of the normalised text that it stands for
+  std::vector<uint32_t> piece_bytes_;  // by id: bytes of the normalised text that a piece stands for
   int32_t unknown_token_ = 0;
   SentencePieceModel::Algorithm algorithm_ = SentencePieceModel::Algorithm::unigram;
   CharacterPairs joined_;  // neighbours within a piece

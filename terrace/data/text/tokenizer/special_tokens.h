@@ -1,4 +1,4 @@
-// What becomes of the text of a control token inside a document, such as <|endoftext|> in a page about tokenizers.
+// Says what becomes of the text of a control token in a document, such as <|endoftext|> in a page about tokenizers.
 #pragma once
 
 #include <cstdint>

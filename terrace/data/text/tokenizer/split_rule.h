@@ -1,4 +1,4 @@
-// How a pre-tokenizer of tokenizer.json splits text by an expression.
+// Splits text by an expression, as a pre-tokenizer of tokenizer.json does.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace terrace::data {
 
-// What becomes of a match: left out, a piece, joined to the piece before or behind it, or to the matches beside it.
+// The fates of a match: left out, a piece, joined to the piece before or behind it, or to the matches beside it.
 enum class SplitBehavior : uint8_t { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 struct SplitRule {
@@ -26,7 +26,7 @@ struct SplitRule {
   bool drops_text() const { return behavior == SplitBehavior::removed; }
 };
 
-// The pieces of valid UTF-8 for a rule that joins matches to others, in order.
+// Returns the pieces of valid UTF-8 for a rule that joins matches to others, in order.
 std::vector<std::string_view> joined_pieces(const SplitRule& rule, UnicodePattern::Matcher& matcher,
                                             std::string_view text);
 

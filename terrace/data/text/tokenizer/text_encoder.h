@@ -10,7 +10,7 @@ namespace terrace::data {
 // Counts of text that needed special handling.
 struct EncodeCounts {
   uint64_t invalid_bytes = 0;   // outside of UTF-8: byte tokens, or U+FFFD where these have no token
-  uint64_t replaced_bytes = 0;  // those of them that became U+FFFD
+  uint64_t replaced_bytes = 0;  // the invalid bytes that became U+FFFD
   uint64_t space_marks = 0;     // U+2581, which SentencePiece does not tell from a space
   uint64_t unknown_tokens = 0;  // lost: only with a model without byte pieces
   uint64_t special_texts = 0;   // texts of control tokens, kept as these or split into plain text

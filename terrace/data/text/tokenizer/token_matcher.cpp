@@ -12,7 +12,7 @@
 namespace terrace::data {
 namespace {
 
-// A character of a word as Unicode's regular expressions have it (UTS #18, \w).
+// Returns whether a character is one of a word as Unicode's regular expressions have it (UTS #18, \w).
 bool is_word_character(uint32_t code) {
   if (code == 0x200C || code == 0x200D) return true;            // joiners
   if (code >= 0x24B6 && code <= 0x24E9) return true;            // letters in circles
@@ -91,7 +91,7 @@ uint64_t TokenMatcher::split(std::string_view text, SpecialTokens special,
   return special_texts;
 }
 
-// Whether a token that begins from `first_begin` to `last_begin` reaches past `at`, or with `may_end` up to it.
+// Returns whether a token that begins from `first_begin` to `last_begin` reaches past `at`, or with `may_end` up to it.
 bool TokenMatcher::may_lie(std::string_view text, size_t at, size_t first_begin, size_t last_begin,
                            bool may_end) const {
   for (size_t begin = first_begin; begin <= last_begin; ++begin) {

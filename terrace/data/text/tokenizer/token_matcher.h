@@ -37,10 +37,10 @@ class TokenMatcher {
   uint64_t split(std::string_view text, SpecialTokens special,
                  const std::function<void(std::string_view, const AddedToken*)>& take) const;
 
-  // Whether the text of a token may lie across `at`, which is inside `text`; also one that `text` ends within, and one
-  // that takes the white space there.
+  // Returns whether the text of a token may lie across `at`, which is inside `text`; also one that `text` ends within,
+  // and one that takes the white space there.
   bool crosses(std::string_view text, size_t at) const;
-  // Whether one lies across `at`, ends or begins there.
+  // Returns whether the text of a token may lie across `at`, end there or begin there.
   bool touches(std::string_view text, size_t at) const;
 
  private:

@@ -23,17 +23,17 @@ class Tokenizer {
   // Opens a SentencePiece model or a tokenizer.json; the first byte decides which it is. Throws UserError that names
   // the file and the problem.
   static std::unique_ptr<const Tokenizer> open(const std::filesystem::path& path);
-  // The same from memory; `name` is for error messages.
+  // Opens the bytes of such a file; `name` stands for the file in error messages. Throws as open() does.
   static std::unique_ptr<const Tokenizer> from_bytes(std::string bytes, const std::string& name);
   virtual ~Tokenizer() = default;
 
-  // Ids of any bytes. No end token is added.
+  // Returns the ids of any bytes. No end token is added.
   std::vector<int32_t> encode(std::string_view text, SpecialTokens special = SpecialTokens::split) const;
-  // The exact bytes. Control tokens, the end token among them, are empty. Every id must be below vocabulary().
+  // Returns the exact bytes. Control tokens, the end token among them, are empty. Every id must be below vocabulary().
   virtual std::string decode(std::span<const int32_t> ids) const;
 
-  // The bytes of one token, for showing text while it is generated. Unlike decode() it keeps the space that a model
-  // with a dummy prefix puts before the first word.
+  // Returns the bytes of one token, for showing text while it is generated. Unlike decode() this keeps the space that a
+  // model with a dummy prefix puts before the first word.
   std::string_view text_of(int32_t id) const;
 
   int64_t vocabulary() const { return static_cast<int64_t>(texts_.size()); }
@@ -43,15 +43,15 @@ class Tokenizer {
   virtual bool changes_text() const = 0;                                 // normalises, or drops a part of the text
   const std::vector<std::string>& special_names() const { return special_names_; }  // of all control tokens
 
-  // The token that a user names by its number or its text. Throws UserError, which starts with `option`, where that is
-  // not one token.
+  // Returns the token that a user names by its number or its text. Throws UserError, which starts with `option`, where
+  // that is not one token.
   int32_t token_named(std::string_view option, const std::string& word) const;
 
-  // An encoder for one thread; this must outlive it.
+  // Returns an encoder for one thread; this tokenizer must outlive it.
   virtual std::unique_ptr<TextEncoder> make_encoder(SpecialTokens special = SpecialTokens::split) const = 0;
 
-  // The largest position in (0, text.size()] at which text that continues can be split so that its parts encode to the
-  // ids of the whole. If there is none, the position is at the end of a character.
+  // Returns the largest position in (0, text.size()] at which text that continues can be split so that its parts encode
+  // to the ids of the whole. If there is none, the position is at the end of a character.
   virtual size_t cut(std::string_view text) const = 0;
 
  protected:
@@ -65,10 +65,10 @@ class Tokenizer {
   std::vector<std::string> special_names_;
 };
 
-// Whether a tokenizer's file is a tokenizer.json.
+// Returns whether a tokenizer's file is a tokenizer.json.
 bool holds_json(std::string_view bytes);
 
-// The name that a tokenizer's file has beside a model: "tokenizer.json" or "tokenizer.model".
+// Returns the name that a tokenizer's file has beside a model: "tokenizer.json" or "tokenizer.model".
 const char* tokenizer_file_name(std::string_view bytes);
 
 }  // namespace terrace::data

@@ -12,7 +12,7 @@
 namespace terrace::data {
 namespace {
 
-// With sorted keys, unlike terrace::Json, which would search a vocabulary from its start for each of its tokens.
+// JSON with sorted keys, unlike terrace::Json, which would search a vocabulary from its start for each of its tokens.
 using FileJson = nlohmann::json;
 
 constexpr const char* supported =
@@ -31,14 +31,14 @@ bool is_set(const FileJson& object, const char* key) {
   return found != object.end() && !found->is_null();
 }
 
-// A key's value, or `otherwise` where it is missing. null is of another type than expected, as it is in tokenizers.
+// Returns a key's value, or `otherwise` where it is missing. null is of another type than expected, as in tokenizers.
 template <typename Value>
 Value value_of(const FileJson& object, const char* key, Value otherwise) {
   const auto found = object.find(key);
   return found != object.end() ? found->template get<Value>() : otherwise;
 }
 
-// For a key of the model that may be null, which is what it is where it is missing.
+// Returns the value of a key of the model that may be null, or `otherwise` where it is null or missing.
 template <typename Value>
 Value value_or_null(const FileJson& object, const char* key, Value otherwise) {
   return is_set(object, key) ? object.at(key).get<Value>() : otherwise;
@@ -46,7 +46,7 @@ Value value_or_null(const FileJson& object, const char* key, Value otherwise) {
 
 std::string type_of(const FileJson& component) { return value_of<std::string>(component, "type", "(without a type)"); }
 
-// Each character that an expression gives a meaning to, escaped.
+// Returns an expression for the text: each character to which an expression gives a meaning is escaped.
 std::string literal(const std::string& text) {
   std::string expression;
   for (char here : text) {
@@ -88,7 +88,7 @@ constexpr const char* punctuation =
     R"(\x{11C41}-\x{11C45}\x{11C70}\x{11C71}\x{11EF7}\x{11EF8}\x{11FFF}\x{12FF1}\x{12FF2}\x{16E97}-\x{16E9A})"
     R"(\x{16FE2}\x{1E95E}\x{1E95F}])[\p{P}\x{166D}\x{111C9}$+<=>^`|~])";
 
-// The rules of one pre-tokenizer other than ByteLevel.
+// Returns the rules of one pre-tokenizer other than ByteLevel.
 std::vector<SplitRule> split_rules(const FileJson& component, const std::string& name) {
   const std::string type = type_of(component);
   if (type == "Split") return {split_rule(component, name)};
@@ -136,7 +136,7 @@ void read_normalizer(const FileJson& component, const std::string& name, BytePai
   });
 }
 
-// The decoders that give back the bytes of the tokens; Fuse joins what is joined anyway.
+// Refuses decoders other than those that give back the bytes of the tokens; Fuse joins what is joined anyway.
 void check_decoder(const FileJson& component, const std::string& name) {
   int byte_levels = 0;
   for_each_component(component, "decoders", [&](const FileJson& part) {

@@ -66,7 +66,7 @@ Json vocabulary(const BytePairModel& model) {
   for (const auto& [spelling, id] : model.vocabulary) by_id.emplace_back(id, spelling);
   std::sort(by_id.begin(), by_id.end());
   Json object = Json::object();
-  // Past the object's own search for the key, which starts at its first one each time.
+  // The entries are added past the object's own search for a key, which starts at the first one each time.
   auto& entries = object.get_ref<Json::object_t&>();
   for (const auto& [id, spelling] : by_id) entries.emplace_back(spelling, id);
   return object;

@@ -18,8 +18,8 @@ namespace {
 constexpr size_t longest_piece = 2048;
 constexpr std::string_view unknown_mark = "\xE2\x96\x85";  // U+2585, which SentencePiece's trainer keeps for itself
 
-// The number of bytes at the start that may be trained on: valid UTF-8 without control characters (except newlines) and
-// without SentencePiece's own marks.
+// Returns the number of bytes at the start that may be trained on: valid UTF-8 without control characters (except
+// newlines) and without SentencePiece's own marks.
 size_t trainable_length(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {
@@ -57,7 +57,7 @@ class PieceIterator : public sentencepiece::SentenceIterator {
   size_t at_ = 0;
 };
 
-// Of each file at most its share of this multiple of the sample is read.
+// At most a file's share of this multiple of the sample is read of each file.
 constexpr uint64_t read_for_sample = 8;
 
 TextSample sample_text(const std::vector<InputFile>& files, const BlockRules& rules,
@@ -125,7 +125,7 @@ void TextSample::add_piece(std::string_view piece) {
 
 namespace {
 
-// The number behind the text, or "" where there is none.
+// Returns the number behind the text, or "" where there is none.
 std::string number_behind(const std::string& reason, std::string_view text) {
   const size_t found = reason.find(text);
   if (found == std::string::npos) return "";
@@ -133,7 +133,7 @@ std::string number_behind(const std::string& reason, std::string_view text) {
   return reason.substr(begin, reason.find_first_not_of("0123456789", begin) - begin);
 }
 
-// The library's reasons name its own options.
+// Returns a reason in terrace's words, since the library's reasons name its own options.
 std::string training_refusal(int64_t vocabulary, const std::string& reason) {
   if (const std::string least = number_behind(reason, " vs "); !least.empty()) {
     return fmt::format(

@@ -36,8 +36,8 @@ class TextSample {
   std::vector<uint32_t> numbers_;
 };
 
-// The model as the content of its file: BPE, byte fallback, no normalisation, no dummy prefix, digits apart, and a
-// newline never in a piece with anything else. Of each file at most its share of 8 * sample_bytes is read. Throws
+// Returns the model as the content of its file: BPE, byte fallback, no normalisation, no dummy prefix, digits apart,
+// and a newline never in a piece with anything else. Of each file at most its share of 8 * sample_bytes is read. Throws
 // UserError where the text is too little for the vocabulary. The same input gives the same model.
 std::string train_tokenizer(const std::vector<InputFile>& files, const BlockRules& rules,
                             const TokenizerTraining& training);

@@ -23,8 +23,8 @@ constexpr std::string_view word_characters =
     "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{"
     "1F189}";
 
-// What an escape of Oniguruma is in PCRE2, where the two differ; `rest` begins behind the backslash, from which the
-// bytes that are used are removed.
+// Returns what an escape of Oniguruma is in PCRE2, where the two differ; `rest` begins behind the backslash, and the
+// bytes that are used are removed from it.
 std::string translated_escape(std::string_view& rest, bool in_class) {
   const char kind = rest.front();
   rest.remove_prefix(1);
@@ -44,8 +44,8 @@ std::string translated_escape(std::string_view& rest, bool in_class) {
   return std::string("\\") + kind;
 }
 
-// The expression, which the tokenizers package gives to Oniguruma, as PCRE2 understands it. Throws UserError for what
-// only Oniguruma has.
+// Returns the expression, which the tokenizers package gives to Oniguruma, as PCRE2 understands it. Throws UserError
+// for what only Oniguruma has.
 std::string translated(std::string_view expression, const std::string& file_name) {
   const auto refuse = [&](std::string_view what) {
     return UserError::of("{}: the expression {} has {}, which is not supported", file_name, expression, what);
@@ -117,7 +117,7 @@ std::optional<UnicodePattern::Matcher::Match> UnicodePattern::Matcher::next(std:
     if (count < 0) throw UserError::of("the tokenizer's expression cannot be matched: {}", message_of(count));
     const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(found_.get());
     if (ends[1] > ends[0]) return Match{.begin = ends[0], .end = ends[1]};
-    // An empty match: the next may begin one character on.
+    // Behind an empty match, the next one may begin one character on.
     from = ends[0] + std::max<size_t>(1, character_length(text.substr(std::min(ends[0], text.size()))));
   }
   return std::nullopt;

@@ -19,7 +19,7 @@ class UnicodePattern {
   // Throws UserError, naming `file_name`, for what is no valid expression.
   UnicodePattern(const std::string& expression, const std::string& file_name);
 
-  // Where one thread's matches are kept.
+  // Matches for one thread.
   class Matcher {
    public:
     explicit Matcher(const UnicodePattern& pattern);

@@ -14,7 +14,7 @@
 
 namespace terrace::data {
 
-// Of all ways to spell a text, SentencePiece takes the one whose scores have the largest sum (Kudo 2018). Many ways of
+// SentencePiece takes, of all ways to spell a text, the one whose scores have the largest sum (Kudo 2018). Many ways of
 // real texts have equal sums, such as those of "------" by "-" and "--", and the rounding of the sum of all scores
 // before decides. So this computes the sums as SentencePiece 0.2.3 does (Model::EncodeOptimized), in fp32 from the
 // beginning of the text; earlier versions of the library round otherwise. Safe to share between threads.

@@ -8,7 +8,7 @@
 namespace terrace::data {
 namespace {
 
-// Bytes that a lead byte announces; 0 for a byte that leads nothing.
+// Returns the bytes that a lead byte announces; 0 for a byte that leads nothing.
 size_t announced_length(uint8_t lead) {
   if (lead < 0x80) return 1;
   if (lead >= 0xC2 && lead <= 0xDF) return 2;

@@ -21,7 +21,7 @@ class WordCache {
     std::span<const int32_t> found() const { return {ids.data(), num_ids}; }
   };
 
-  // Null where the word is not here. The next remember() may replace it.
+  // Returns a word, which the next remember() may replace; null where the word is not here.
   const Word* find(std::string_view text) const {
     const Word& word = words_[std::hash<std::string_view>{}(text) % slots];
     return text == std::string_view(word.text.data(), word.size) ? &word : nullptr;
