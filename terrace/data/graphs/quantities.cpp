@@ -17,7 +17,7 @@
 namespace terrace::data {
 namespace {
 
-// The units of CODATA 2018.
+// Values of CODATA 2018.
 constexpr double electronvolts_of_hartree = 27.211386245988, angstrom_of_bohr = 0.529177210903;
 constexpr double electronvolts_of_joule = 1 / 1.602176634e-19, avogadro = 6.02214076e23;
 constexpr double electronvolts_of_pascal = electronvolts_of_joule * 1e-30;  // in eV angstrom^-3

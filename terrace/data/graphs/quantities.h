@@ -18,9 +18,9 @@ Quantity quantity_of(std::string_view name);
 // Returns eV, eV/angstrom, eV/angstrom^3 (of stress), eV (of a virial) and angstrom; "" for other.
 std::string_view standard_unit(Quantity quantity);
 
-// Returns the number by which a number in the unit is multiplied to be in the standard unit of the quantity: products
-// and quotients of eV, meV, hartree, rydberg, kcal/mol, kJ/mol, J; angstrom, bohr, nm, pm; Pa to GPa, bar to Mbar, atm;
-// "a.u." of each. CODATA 2018. No value for an unknown unit, or one of another quantity.
+// Returns the number by which a number in the unit is multiplied to get the standard unit of the quantity. Units are
+// products and quotients of eV, meV, hartree, rydberg, kcal/mol, kJ/mol, J; angstrom, bohr, nm, pm; Pa to GPa, bar to
+// Mbar, atm; "a.u." of each. CODATA 2018. No value for an unknown unit, or one of another quantity.
 std::optional<double> standard_units_in(Quantity quantity, std::string_view unit);
 
 // Returns standard_units_in() of a known unit, or throws UserError that begins with `name` and says what is known.

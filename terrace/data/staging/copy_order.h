@@ -70,8 +70,8 @@ class CopyOrder {
     bool held = false;
   };
   Use& use(uint64_t number) { return uses_[static_cast<size_t>(number - base_)]; }
-  // Orders the extents that may be replaced: the first is one that is never used again, of these the one used longest
-  // ago.
+  // The rank of an extent, of which the greatest is replaced first: an extent that is never used again comes before
+  // others, and of these the one that was used longest ago.
   static uint64_t rank_of(const Known& known) {
     return known.next != 0 ? known.next : std::numeric_limits<uint64_t>::max() - known.passed;
   }
