@@ -1,4 +1,4 @@
-// Defines what terrace data prepare does for a family: read files that others wrote and write a dataset to train on.
+// Defines what terrace data prepare does for a family: reads files that others wrote, writes a dataset to train on.
 #pragma once
 
 #include <atomic>

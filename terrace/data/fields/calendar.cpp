@@ -148,8 +148,7 @@ Date date_of_parts(const std::vector<int64_t>& numbers) {
   return {numbers[0], part(1, 1), part(2, 1), (part(3, 0) * 60 + part(4, 0)) * 60 + part(5, 0)};
 }
 
-// Returns whether the rest of a date means UTC: nothing is left of it but a fraction of a second that is 0 and a word
-// for UTC.
+// Returns whether the rest of a date means UTC: it has at most a fraction of a second that is 0 and a word for UTC.
 bool is_utc(std::string rest) {
   std::erase(rest, ' ');
   if (rest.starts_with('.')) {

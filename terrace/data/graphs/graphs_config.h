@@ -17,8 +17,8 @@ namespace terrace::data {
 struct GraphsConfig {
   std::vector<std::string> train = {};  // prefixes P of prepared datasets, see graphs_description.h
   std::vector<double> weights = {};     // one for each; empty: in proportion to their structures
-  // A file of the statistics of labels that a checkpoint keeps; "": `kept_statistics`, or the statistics of the data;
-  // "data": the statistics of the data (kept_statistics.h).
+  // A file of label statistics that a checkpoint keeps; "": `kept_statistics`, or the statistics of the data; "data":
+  // the statistics of the data (kept_statistics.h).
   std::string statistics = {};
   // The statistics of the checkpoint with whose weights the run began; "": none. This is not a key.
   std::string kept_statistics = {};

@@ -61,7 +61,7 @@ struct GraphsStatistics {
   std::vector<uint8_t> unknown_elements(std::span<const uint8_t> species) const;
   // Returns whether the statistics have the label's offset and scale.
   bool has(const GraphLabel& label) const;
-  // Returns a sentence for each label of the request that these are not statistics of.
+  // Returns a sentence for each label of the request whose statistics these are not.
   std::vector<std::string> problems_with(const GraphsRequest& request, const std::string& path) const;
   // Returns the statistics as JSON.
   std::string text() const;

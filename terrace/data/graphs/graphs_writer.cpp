@@ -103,7 +103,7 @@ std::string GraphsWriter::add(const Structure& structure, int32_t source, int64_
   return "";
 }
 
-// Writes NaN in a structure's rows of the properties that it does not have.
+// Appends properties, and NaN in a structure's rows of the properties that it does not have.
 void GraphsWriter::add_properties(const Properties& properties, GraphLevel level, int64_t rows_before, int64_t rows) {
   const auto append_missing = [](Column& column, int64_t count) {
     constexpr size_t most_at_once = 1 << 16;

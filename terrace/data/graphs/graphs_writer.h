@@ -57,7 +57,7 @@ class GraphsWriter {
     int64_t missing_values = 0;  // NaN, in these
     bool is_uniform = true;      // the width is the same everywhere, or the property is left out
   };
-  // Adds properties of a structure with so many rows at this level, behind `rows_before` of other structures.
+  // Adds properties of a structure with so many rows at this level, behind `rows_before` rows of other structures.
   void add_properties(const Properties& properties, GraphLevel level, int64_t rows_before, int64_t rows);
   uint64_t group_of(const Structure& structure, int32_t source) const;
   void compute_moments(Column& column, GraphProperty& property) const;

@@ -22,12 +22,12 @@ struct RedefinedStress {
   std::string first = {};  // file and number of the first such structure
 };
 
-// Returns such structures of all parts; none where the label is no stress. `property` is its number in the dataset, -1:
-// the dataset has none.
+// Returns the redefined structures of all parts; none where the label is no stress. `property` is its number in the
+// dataset, -1: the dataset has none.
 RedefinedStress redefined_stress(const GraphsDataset& dataset, int64_t property, const GraphLabel& label);
 
-// Records the version, only for data that have such structures: an identity without a record may be of either version,
-// which make the same labels there.
+// Records the latest version. Called only for data that have redefined structures: an identity without a record may be
+// of either version, which make the same labels for other data.
 void record_stress(Json& identity);
 
 // Throws UserError, with what `redefined` says, where `own` has a record and `older` none, or where `older` has the

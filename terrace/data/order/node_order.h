@@ -31,7 +31,7 @@ class NodeOrder : public DatasetOrder {
   // Throws UserError where there are fewer samples than shares.
   explicit NodeOrder(const Request& request);
 
-  // Returns the sample of the data that is this one of the run.
+  // Returns the sample of the data that is sample `run_sample` of the run.
   uint64_t at(uint64_t run_sample) const override;
   uint64_t left_in_epoch(uint64_t run_sample) const override { return request_.size - run_sample % request_.size; }
 
