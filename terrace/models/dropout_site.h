@@ -1,4 +1,4 @@
-// Where the dropout of a model is drawn, from the batch and the pass.
+// Determines where the dropout of a model is drawn, from the batch and the pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -16,8 +16,8 @@ class ModelOfFamily {
   virtual ~ModelOfFamily() = default;
   // The whole model of a configuration of the family for one device; build_model() gives its parameters their marks.
   virtual std::unique_ptr<Model> build(const config::Config& config, const nn::Build& build) const = 0;
-  // What a new run takes from the checkpoint of another model of the family: by default all tensors as they are, so
-  // that every name and shape must be equal.
+  // Says what a new run takes from the checkpoint of another model of the family: by default all tensors as they are,
+  // so that every name and shape must be equal.
   virtual WeightMap map_weights(const WeightMapRequest&) const { return {}; }
 };
 

@@ -13,7 +13,7 @@ class ForecastOfFamily {
  public:
   virtual ~ForecastOfFamily() = default;
 
-  // What the model reads and predicts.
+  // The fields that the model reads and predicts.
   virtual data::FieldsRequest fields(const config::Config& config) const = 0;
   // Whether the lead is an input of the model, so that it may lie between two that the model was trained for.
   virtual bool knows_lead(const config::Config& config) const = 0;

@@ -28,8 +28,8 @@ using Outputs = std::map<std::string, at::Tensor>;  // by name, such as "logits"
 struct Batch {
   at::Tensor samples;  // [items] int64: the number of each sample in the run, for dropout
   std::map<std::string, at::Tensor, std::less<>> tensors = {};
-  // For each loss of the model, the number of things in this micro-batch over which it is summed, such as tokens, or
-  // the sum of their weights.
+  // The count of each loss of the model in this micro-batch: the number of things over which the loss is summed, such
+  // as tokens, or the sum of their weights.
   std::vector<double> counts = {};
   Sizes sizes = {};  // data::MicroBatch::sizes
 
@@ -43,7 +43,7 @@ Batch on_host(data::MicroBatch micro_batch, bool pinned = false);
 // Copies the tensors to the device, in the order of its work; on the CPU nothing is copied.
 Batch to_device(Batch batch, at::Device device);
 
-// How the numbers of a term over several micro-batches become one.
+// The way in which the numbers of a term over several micro-batches become one.
 enum class Combine { sum, largest };
 
 // One of the terms of a model's loss. Each term is summed over the whole global batch and divided by its count in that
@@ -57,10 +57,10 @@ struct LossTerm {
   Combine combine = Combine::sum;
 };
 
-// What a sum is divided by: its count over the whole step, or 1 where there is nothing to count.
+// The divisor of a sum: its count over the whole step, or 1 where there is nothing to count.
 inline double divisor_of(double count) { return count > 0 ? count : 1.0; }
 
-// For each loss, d(scaled loss) / d(summed loss), given the counts of the losses over the whole step.
+// Returns d(scaled loss) / d(summed loss) for each loss, given the counts of the losses over the whole step.
 std::vector<double> gradient_scales(const std::vector<LossTerm>& losses, const std::vector<double>& counts,
                                     double loss_scale);
 // The weighted sum of means that training minimises, from sums over the same samples.
@@ -81,7 +81,7 @@ struct TensorShape {
   int64_t sequence_dim = -1;  // the dimension that sequence parallelism cuts; -1: none
 };
 
-// What a family hands to its own models with a pass: only the family that made it reads it.
+// Data that a family hands to its own models with a pass; only the family that made them reads them.
 class PassExtension {
  public:
   virtual ~PassExtension() = default;
@@ -92,7 +92,8 @@ struct Pass {
   bool training = false;  // dropout is drawn and recompute applied
   uint64_t seed = 0;      // of dropout, together with step, sample and position
   int64_t step = 0;
-  // For each loss of the model, d(scaled loss) / d(summed loss): loss scale * weight / count in the whole step.
+  // The value of d(scaled loss) / d(summed loss) for each loss of the model: loss scale * weight / count in the whole
+  // step.
   std::vector<double> gradient_scales = {1.0};
   bool recompute_attention = false;
   PassExtension* extension = nullptr;            // owned by the caller; null in training
@@ -109,7 +110,7 @@ class Model : public nn::Module {
   virtual int64_t num_units() const = 0;
   // Parameters of one unit, in the order of its row in the unit table.
   virtual std::vector<nn::Parameter*> unit_parameters(int64_t unit) = 0;
-  // The same of its buffers.
+  // Buffers of one unit, in the order of its row in the unit table.
   virtual std::vector<nn::Buffer*> unit_buffers(int64_t /*unit*/) { return {}; }
   // Computes the units [begin, end), which do not include the model's last unit. Unit 0 takes no tensors and reads the
   // batch; every other unit takes the output of the unit before it.

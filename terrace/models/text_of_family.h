@@ -47,8 +47,8 @@ class TextOfFamily {
   // The token that stands before every text, by its text or its number in the tokenizer; "" where none does.
   virtual std::string begin_token(const config::Config&) const { return ""; }
   virtual void set_begin_token(config::Config&, const std::string&) const {}
-  // What TextSequences keep for one token, in bytes, if activations have the type: of the whole model, which ranks of
-  // tensor parallelism divide among themselves.
+  // The bytes that TextSequences keep for one token if activations have this type. They are those of the whole model,
+  // which ranks of tensor parallelism divide among themselves.
   virtual double bytes_of_token(const config::Config& config, at::ScalarType type) const = 0;
   // Room for `slots` sequences of up to `length` tokens, or of the longest sequence if that is shorter. The model,
   // which may be cut over tensor ranks, must outlive the object. A sequence that would exceed its room throws

@@ -1,5 +1,5 @@
-// What a new model takes from the checkpoint of another one, as a family decides it: a model for another grid, or with
-// other variables.
+// Describes what a new model takes from the checkpoint of another one, as a family decides it: a model for another
+// grid, or with other variables.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -34,14 +34,15 @@ struct InitialValue {
   Elements elements = {};        // of `table`
 
   static InitialValue constant(double value) { return {.value = value}; }
-  // With mean 0.
+  // A normal distribution with mean 0.
   static InitialValue normal(double deviation) { return {.kind = Kind::normal, .value = deviation}; }
-  // The same, cut at so many standard deviations on both sides; see ops::fill_truncated_normal.
+  // A normal distribution with mean 0, cut at so many standard deviations on both sides; see
+  // ops::fill_truncated_normal.
   static InitialValue truncated_normal(double deviation, double cut = 2.0) {
     return {.kind = Kind::truncated_normal, .value = deviation, .low = -cut, .high = cut};
   }
   static InitialValue uniform(double low, double high) { return {.kind = Kind::uniform, .low = low, .high = high}; }
-  // Of a matrix: even rows are uniform from -bound to bound, and each odd row is the opposite of the one before.
+  // A matrix in which even rows are uniform from -bound to bound, and each odd row is the opposite of the row before.
   static InitialValue opposite_rows(double bound, int64_t columns) {
     return {.kind = Kind::opposite_rows, .low = -bound, .high = bound, .columns = columns};
   }
@@ -59,7 +60,7 @@ struct Parameter {
   std::string name;  // global: "blocks.3.attention.qkv.weight"
   at::Tensor value;
   at::Tensor gradient;
-  // As in ops::Weight; for parameters that only operations use which know of it. Null for all others.
+  // See ops::Weight. Given for parameters that only operations use which know of it, null for all others.
   std::shared_ptr<bool> gradient_holds_sum = {};
   InitialValue initial;
   ParamMark mark;
@@ -92,7 +93,7 @@ struct Build {
   // rank keeps, so that no rank ever has the whole model in memory.
   bool allocate = true;
 
-  // The same for parameters that stay in fp32 where the model computes in a 16-bit type; their rows in the unit table
+  // The build of parameters that stay in fp32 where the model computes in a 16-bit type; their rows in the unit table
   // say always_fp32. A model of doubles, which errors are measured with, has only doubles.
   Build in_fp32() const;
 };
@@ -106,7 +107,7 @@ class Module {
 
   // Parameters of this module and its children, in the order of registration, with their full dotted names.
   virtual std::vector<Parameter*> parameters();
-  // The same of their buffers.
+  // Buffers of this module and its children, in the order of registration, with their full dotted names.
   virtual std::vector<Buffer*> buffers();
 
  protected:

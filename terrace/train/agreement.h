@@ -28,16 +28,16 @@ class Refusal : public UserError {
 // problem reports it.
 void agree(comm::World& world, const std::optional<UserError>& problem);
 
-// What a start depends on: names such as "optimizer.learning_rate" with their values as text.
+// The facts that a start depends on: names such as "optimizer.learning_rate" with their values as text.
 using StartFacts = std::vector<std::pair<std::string, std::string>>;
 
 // Called by all members. Throws a Refusal on every member unless all gave the same facts; the first member reports
 // every fact that differs, and which ranks have which value. Costs one gather of 16 bytes a member if nothing differs.
 void check_same(comm::Comm& all, const StartFacts& facts);
 
-// The same for facts about files, with all ranks of the world in order. So that no file is read by all ranks, the first
-// rank of each node reads for the others there that have its working folder; `facts` is called on these ranks alone.
-// Costs one more gather of 16 bytes a member.
+// Checks, as check_same() does, that all ranks have the same facts about files; `all` has the ranks of the world in
+// order. So that no file is read by all ranks, the first rank of each node reads for the other ranks of the node that
+// have its working folder; `facts` is called on these ranks alone. Costs one more gather of 16 bytes a member.
 void check_same_files(comm::Comm& all, int64_t ranks_per_node, const std::function<StartFacts()>& facts);
 
 // Runs a rank's part of the program. An exception ends the other ranks at once with its text and is then rethrown. The

@@ -25,7 +25,8 @@ struct RunCheck {
   uint64_t samples = 0;                   // of one pass over the data; 0: unknown
   std::filesystem::path checkpoint = {};  // that the run continues from; empty: a new run
   int64_t steps_done = 0;
-  // What of train.initial_weights is not taken as it is (InitialWeights::text); empty: nothing, or no new run.
+  // The tensors of train.initial_weights that are not taken as they are (InitialWeights::text); empty: none, or no new
+  // run.
   std::string initial_weights = {};
 };
 

@@ -31,7 +31,7 @@ struct Variant {
   std::map<std::string, std::string> facts = {};
 };
 
-// In the order of their first ranks. Members without a text are left out.
+// Gathers the different facts, in the order of their first ranks. Members without a text are left out.
 std::vector<Variant> variants_of(comm::Comm& all, const std::optional<std::string>& text) {
   const size_t length = checksum({}).size();
   const std::string none(length, ' ');

@@ -46,7 +46,7 @@ void check_resumed_data(data::Source& data, Json& identity, const checkpoint::Re
 // observe.machine of a run that calibrates at its start.
 inline constexpr std::string_view measured_machine = "measure";
 
-// What the memory of this machine is compared with.
+// The memory of this machine with which the need of a run is compared.
 plan::AvailableMemory available_memory(const at::Device& device);
 
 // A sentence for each key that has no effect, because of the number of ranks (`here` of them on this machine) or of a

@@ -8,7 +8,8 @@
 
 namespace terrace::train {
 
-// With `checksums` every file with wanted tensors is read and compared with its checksum.
+// The extent of a check of tensors. With `checksums`, every file with wanted tensors is read and compared with its
+// checksum.
 enum class Depth { manifest, checksums };
 
 // The tensors of the model in the group "weights", "optimizer_m", "optimizer_v" or "buffers", whole and without memory.
@@ -18,8 +19,8 @@ checkpoint::Group whole_group(const config::Config& config, const std::string& n
 // Returns InitialWeights::text(). Does nothing without this key.
 std::string check_initial_weights(const config::Config& config, Depth depth);
 
-// The same for weights, buffers and optimizer states of a checkpoint that a run continues from, and the errors of
-// quantized gradients, if the run may need them.
+// Checks the weights, buffers and optimizer states of a checkpoint that a run continues from, and the errors of
+// quantized gradients if the run may need them.
 void check_resumed_tensors(const config::Config& config, const checkpoint::Reader& checkpoint, Depth depth);
 
 }  // namespace terrace::train

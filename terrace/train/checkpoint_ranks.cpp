@@ -28,7 +28,8 @@ int64_t recorded_micro_batch(const checkpoint::Reader& reader, const config::Con
   return config.train.micro_batch;
 }
 
-// What an evaluation computes need not be one micro-batch, as a step may have to be.
+// Whether the layout fits the ranks. The samples of an evaluation need not be one micro-batch, as those of a step may
+// have to be.
 bool layout_fits(config::Config config, int64_t ranks, int64_t here) {
   if (!config.family->settings.equal_shares) config.train.micro_batch = 0;
   try {

@@ -21,7 +21,7 @@ struct CheckpointRequest {
   std::string device = "auto";
 };
 
-// What is done with the checkpoint.
+// The work that is done with the checkpoint.
 struct CheckpointWork {
   std::string verb;  // for the log: "evaluates"
   // Changes the configuration, in particular to other data, and finds mistakes. Called once in each process, before

@@ -1,4 +1,4 @@
-// What a run chooses at its start for all its ranks: threads, the peak, kernels and the route of movements.
+// Choices that a run makes at its start for all its ranks: threads, the peak, kernels and the route of movements.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -16,7 +16,7 @@
 
 namespace terrace::train {
 
-// What the choices depend on; it must not outlive what it refers to.
+// The inputs of the choices; must not outlive the objects that its members refer to.
 struct RunInputs {
   const config::Config& config;
   const RunOptions& options;

@@ -111,7 +111,7 @@ DataStage::DataStage(data::Source& source, comm::World& world, comm::Comm& all, 
   });
 }
 
-// Of each node. Each rank gives its data coordinate, and a bit for each of all names that it reads.
+// Returns the readers of each node. Each rank gives its data coordinate, and a bit for each of all names that it reads.
 std::vector<std::vector<DataStage::NodeReader>> DataStage::node_readers(comm::Comm& all,
                                                                         const data::TensorNames& all_names) const {
   TERRACE_CHECK(all_names.size() < 64, "{} tensors of a batch", all_names.size());

@@ -26,7 +26,8 @@ struct DataStageRequest {
   int64_t data_ranks = 1;
   std::function<uint64_t(int64_t step)> first_sample = {};  // of a step, counted over the whole run
   data::TensorNames names = {};                             // the tensors that this rank reads
-  // What a data-parallel rank reads in a step, and in an evaluation after it; called on another thread.
+  // Returns the ranges of the files that a data-parallel rank reads in a step, and in an evaluation after it; called on
+  // another thread.
   std::function<data::FileRanges(int64_t step, int64_t data_rank, const data::TensorNames& names)> reads = {};
 };
 
@@ -39,7 +40,7 @@ class DataStage {
 
   // This rank begins to read a step.
   void begin_step(int64_t step) { window_->begin_step(reader_, step); }
-  // What was copied on this rank's node, and read by its ranks, since the start.
+  // The bytes that were copied on this rank's node, and read by its ranks, since the start.
   observe::StageMetrics metrics() const;
   // Ends the copying, and logs on the first rank what staging did on its node.
   void finish();
@@ -55,7 +56,7 @@ class DataStage {
   };
   Plan plan_window(const std::vector<const MappedFile*>& files, const std::vector<NodeReader>& readers) const;
   void make_window(const std::vector<const MappedFile*>& files, const Plan& plan);
-  // Those of this node, by which it passes shares on; null where it has none. Called by all ranks.
+  // The links of this node, by which it passes shares on; null where it has none. Called by all ranks.
   std::shared_ptr<data::NodeLinks> links_of(comm::World& world,
                                             const std::vector<std::vector<NodeReader>>& nodes) const;
   int64_t next_exchange(int64_t step) const;

@@ -16,8 +16,8 @@ namespace terrace::train {
 // is asked for and there is none.
 at::Device choose_device(const std::string& name, int64_t local_rank = 0);
 at::Device choose_device(const std::string& name, const comm::World& world);
-// The same for ranks that are threads of this process, which cannot share its GPU. Throws UserError where there are
-// several and the device is a GPU; `on_cpu` says how the user asks for the CPU.
+// Chooses the device of ranks that are threads of this process, which cannot share its GPU. Throws UserError where
+// there are several ranks and the device is a GPU; `on_cpu` says how the user asks for the CPU.
 at::Device choose_device_of_threads(const std::string& name, int64_t ranks, const std::string& on_cpu);
 
 // The configuration with the device that was chosen for it: a plan, which knows no devices, counts memory by its name.
@@ -33,8 +33,8 @@ at::Device take_device(const std::string& name, comm::World& world);
 
 // The bytes that the GPU has left.
 int64_t available_bytes(const at::Device& gpu);
-// How often the process has taken memory from the GPU or returned it, which may wait for all work of the GPU; 0 for a
-// CPU.
+// The number of times that the process has taken memory from the GPU or returned memory to it, which may wait for all
+// work of the GPU; 0 for a CPU.
 int64_t memory_calls(const at::Device& device);
 // The largest number of bytes that this process has held so far: on a GPU its allocator's, on a CPU the resident ones.
 int64_t peak_bytes(const at::Device& device);

@@ -43,7 +43,7 @@ class EvaluationProgress : public Hook {
   Progress progress_;
 };
 
-// How to evaluate although the files that the run was trained with are not found.
+// Advice on how to evaluate although the files that the run was trained with are not found.
 std::string way_to_data(const data::DataOfFamily& data) {
   return fmt::format("; evaluate in the folder in which the run was started{}",
                      !data.evaluates_other_data() ? "" : ", or name prepared datasets with --data");

@@ -30,8 +30,8 @@ struct Executor::MicroBatchState {
   };
   std::vector<Segment> segments;  // of the chunk
   models::Tensors hidden;  // what the next segment takes: the input of the chunk, then the output of each segment
-  // What the next backward takes: the gradient with respect to the floating-point outputs of its segment. The first one
-  // comes from the next virtual stage or the loss, every other one from the segment after.
+  // The input of the next backward: the gradient with respect to the floating-point outputs of its segment. The first
+  // one comes from the next virtual stage or the loss, every other one from the segment after.
   models::Tensors gradient;
   parallel::Incoming activation, output_gradient;
   bool split = false;  // weight gradients have instructions of their own

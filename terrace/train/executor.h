@@ -15,7 +15,7 @@
 
 namespace terrace::train {
 
-// What the caller does at the end of a step.
+// The functions that the caller runs at the end of a step.
 struct StepEnd {
   // Called when the gradients of this rank's shards are complete, with each loss of the model summed over this rank's
   // micro-batches, without counts; there is nothing in them if another stage computes the losses. Returns whether to
@@ -43,8 +43,8 @@ class Executor {
   // Called by all ranks of the model-parallel group together.
   observe::TermSums evaluate(const models::Batch& batch);
 
-  // What the model says of one micro-batch, which needs no targets; empty if another stage computes the last unit.
-  // Called by all ranks of the model-parallel group together.
+  // The outputs of the model for one micro-batch, which needs no targets; empty if another stage computes the last
+  // unit. Called by all ranks of the model-parallel group together.
   models::Outputs outputs(const models::Batch& batch);
 
  private:

@@ -128,7 +128,7 @@ class ForecastRank {
     return fields;
   }
 
-  // For each data-parallel rank the first rank of the world that has the model's last unit.
+  // Finds, for each data-parallel rank, the first rank of the world that has the model's last unit.
   void find_roots(bool has_outputs) {
     const auto own = static_cast<int64_t>(has_outputs);
     std::vector<int64_t> all(static_cast<size_t>(world_.size()));
@@ -140,7 +140,7 @@ class ForecastRank {
     }
   }
 
-  // What the data lack at the start stays missing at every lead.
+  // Makes the places that the data lack at the start missing at every lead.
   void keep_missing(const std::vector<int64_t>& starts, std::vector<float>& fields) const {
     const auto numbers = static_cast<size_t>(numbers_);
     for (size_t i = 0; i < starts.size(); ++i) {

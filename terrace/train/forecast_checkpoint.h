@@ -29,8 +29,9 @@ struct ForecastRequest {
   std::string fields = {};  // the prefix of prepared fields; "": those of the run
   // Says which forecasts are wanted. Called once in each process before anything is built; throws UserError.
   std::function<data::ForecastPlan(const ForecastModel&)> plan;
-  // What is done with the forecasts, called on the first rank alone: once before the first one, and for each start and
-  // lead, by their places in the plan, with the outputs [Vo, latitudes, longitudes] in physical units.
+  // `begin` and `take` receive the forecasts. They are called on the first rank alone: once before the first one, and
+  // for each start and lead, by their places in the plan, with the outputs [Vo, latitudes, longitudes] in physical
+  // units.
   std::function<void(const ForecastModel&, const data::ForecastPlan&)> begin;
   std::function<void(size_t start, size_t lead, std::span<const float> fields)> take;
 };

@@ -30,7 +30,8 @@ Json errors_layout(const config::LayoutConfig& layout, const mesh::Mesh& mesh, c
   if (layout.pipeline > 1) {
     json["stages"] = {static_cast<int>(layout.schedule), layout.chunks, layout.stage_layers};
   }
-  // With layout.node_type some reductions round nothing. Without this key all of them keep their errors.
+  // With layout.node_type some reductions round nothing. All reductions keep their errors if the list "without" is
+  // absent.
   const std::vector<schedule::Movement> kept = schedule::fed_back_reductions(layout, sizes);
   for (const schedule::Movement reduction : schedule::movements_of(sizes, layout.deterministic).reductions()) {
     if (std::ranges::find(kept, reduction) == kept.end()) json["without"].push_back(schedule::group_of(reduction));

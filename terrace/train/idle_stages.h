@@ -1,4 +1,4 @@
-// What the log says about the stages of a pipeline: the micro-batches of a step, and how long the stages idle.
+// Messages of the log about the stages of a pipeline: the micro-batches of a step, and how long the stages idle.
 #pragma once
 
 #include <cstdint>

@@ -121,7 +121,7 @@ void InitialWeights::read(const checkpoint::Reader& checkpoint, const std::vecto
       }
     }
   }
-  // In one call for each group, since it compares each file with its checksum.
+  // Each group is read in one call, since a call compares each file with its checksum.
   for (auto& [group, own] : taken) {
     for (auto& [name, whole] : sources) {
       const models::Shapes& stored = stored_.at(group);

@@ -1,4 +1,4 @@
-// What a new run takes from the checkpoint of another model that train.initial_weights names: weights, and the
+// Takes for a new run, from the checkpoint of another model that train.initial_weights names, the weights and the
 // statistics by which that model's data were normalised.
 #pragma once
 

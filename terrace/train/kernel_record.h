@@ -13,7 +13,7 @@
 
 namespace terrace::train {
 
-// What a run computes with.
+// The facts about a run that decide which kernels it computes with.
 struct KernelFacts {
   int64_t threads = 1;
   int64_t micro_batch = 1;
@@ -32,8 +32,8 @@ Json kernel_record(const KernelFacts& facts);
 // The choice of kernels in a record, with which the run continues. One name of kernels is the choice for all products.
 ops::KernelChoice recorded_choice(const Json& record);
 
-// What differs, such as "threads 2 -> 4, ranks 1 -> 2"; "" if the run continues bit for bit. Products differ by
-// class, such as 'products.medium.forward "torch" -> "avx512"', also from one name for all of them.
+// Names the differences, such as "threads 2 -> 4, ranks 1 -> 2"; "" if the run continues bit for bit. Products differ
+// by class, such as 'products.medium.forward "torch" -> "avx512"', also from one name for all of them.
 std::string kernel_differences(const Json& saved, const Json& now);
 
 }  // namespace terrace::train

@@ -5,8 +5,8 @@
 
 namespace terrace::train {
 
-// From now on each SIGUSR2 makes every rank of the run write its last calls; the run continues. Called once by the
-// program that owns the process's signals.
+// Lets, from now on, each SIGUSR2 make every rank of the run write its last calls; the run continues. Called once by
+// the program that owns the process's signals.
 void report_on_signal();
 
 // The number of reports requested so far; comm::WorldOptions::report_requests points to it.

@@ -64,7 +64,7 @@ std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
 }
 
 checkpoint::Group Trainer::buffer_group(Purpose purpose) {
-  // Of the ranks that hold a buffer, one saves it.
+  // One of the ranks that hold a buffer saves it.
   const bool writes = mesh_.coordinate(rank(), "data") == 0 && mesh_.coordinate(rank(), "tensor") == 0;
   checkpoint::Group group{checkpoint::buffers_group, {}};
   for (const nn::Buffer* buffer : purpose == Purpose::save ? cut_.stage.buffers() : model_->buffers()) {

@@ -59,7 +59,7 @@ void restore_state(Trainer& trainer, const checkpoint::Reader* resumed) {
   }
 }
 
-// What all ranks of a run share.
+// The settings and facts that all ranks of a run share.
 struct Start {
   RunInputs inputs;
   plan::MemoryNeed need;     // on the first rank only

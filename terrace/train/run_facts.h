@@ -1,4 +1,5 @@
-// What the folder of a run says about it beside its metrics: run.json, and the configuration with every key.
+// Writes the files in a run's folder that describe it beside its metrics: run.json, and the configuration with every
+// key.
 #pragma once
 
 #include "terrace/train/trainer.h"

@@ -50,7 +50,7 @@ std::optional<std::vector<Neighbours>> share_neighbours(const ShareNodes& shares
   return list;
 }
 
-// How long a neighbour needs to come to an exchange depends on its steps.
+// The group has no time limit, since how long a neighbour needs to come to an exchange depends on its steps.
 CommLinks::CommLinks(std::unique_ptr<comm::Comm> comm, Neighbours neighbours)
     : comm_(std::move(comm)), neighbours_(neighbours) {
   comm_->lift_time_limit();

@@ -1,4 +1,4 @@
-// Which nodes pass shares of the data to each other (data.order = "node"), and their messages.
+// Determines which nodes pass shares of the data to each other (data.order = "node"), and sends their messages.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace terrace::train {
 
-// Of a node, by the numbers of nodes; below 0 where it passes nothing on.
+// The numbers of the nodes that give shares to a node and take shares from it; below 0 where it passes nothing on.
 struct Neighbours {
   int64_t giver = -1, taker = -1;
 

@@ -13,7 +13,7 @@ StartFacts program_facts(const config::Config& config);
 // file that cannot be read is the error.
 StartFacts file_facts(const config::Config& config);
 
-// The same for the manifest of train.initial_weights, which new runs alone read.
+// The facts about the manifest of train.initial_weights, which new runs alone read.
 StartFacts initial_weights_facts(const config::Config& config);
 
 struct RunOptions;

@@ -37,7 +37,7 @@ class StepRecorder::Clock {
     return events_.size() - 1;
   }
 
-  // Of each mark, since the first one.
+  // The time of each mark, in seconds since the first mark.
   std::vector<double> seconds() const {
     std::vector<double> all;
     for (const auto& time : times_) all.push_back(std::chrono::duration<double>(time - times_.front()).count());

@@ -24,7 +24,7 @@ class StepRecorder {
 
   void begin_step();
   void begin(const schedule::StepInstruction& instruction);
-  // What the present instruction did so far was to wait for another stage.
+  // Says that the time since the beginning of the present instruction was a wait for another stage.
   void waited();
   void end();
 

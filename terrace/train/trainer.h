@@ -28,7 +28,7 @@
 
 namespace terrace::train {
 
-// What one step did.
+// The results of one step.
 struct StepReport {
   observe::StepMetrics metrics;
   double flops = 0;       // of the model, on all ranks
@@ -37,17 +37,17 @@ struct StepReport {
   bool skipped = false;   // the step is in skip_steps: nothing was computed
 };
 
-// What held-out samples give.
+// The results of an evaluation on held-out samples.
 struct HeldOutFigures {
-  std::string dataset = {};          // as the configuration names it; "" for all of them together
-  double loss = 0;                   // that training minimises
-  std::vector<double> figures = {};  // by observe::MetricNames::evaluation_figures
+  std::string dataset = {};          // the name in the configuration; "" for all of them together
+  double loss = 0;                   // the loss that training minimises
+  std::vector<double> figures = {};  // in the order of observe::MetricNames::evaluation_figures
   double count = 0;                  // what the model's first loss was summed over, such as tokens
 };
 
 struct Evaluation {
   HeldOutFigures all;
-  std::vector<HeldOutFigures> by_dataset = {};  // that samples were taken from, in the configuration's order
+  std::vector<HeldOutFigures> by_dataset = {};  // datasets that samples were taken from, in the configuration's order
 };
 
 // The rate that MFU is a share of.
@@ -99,8 +99,8 @@ class Trainer {
   // Takes only the weights and buffers of a checkpoint of this model; optimizer states and counters keep their initial
   // values.
   void load_weights(const checkpoint::Reader& checkpoint);
-  // The same of a checkpoint of another model, as the family maps it (models/weight_map.h). The first rank logs what is
-  // not taken as it is.
+  // Takes weights and buffers from a checkpoint of another model, as the family maps it (models/weight_map.h). The
+  // first rank logs which tensors are not taken as they are.
   void take_initial_weights(const checkpoint::Reader& checkpoint);
 
   void add_hook(std::unique_ptr<Hook> hook) { hooks_.push_back(std::move(hook)); }
@@ -129,8 +129,8 @@ class Trainer {
   std::optional<Evaluation> evaluate(int64_t batches);
   // The tensors of a batch that the units of this rank read.
   const data::TensorNames& tensor_names() const { return tensor_names_; }
-  // What the model says of a micro-batch, of which each rank that divides the model has the tensors that it reads, on
-  // those ranks that hold its last unit; elsewhere nothing. Called by all ranks together.
+  // The outputs of the model for a micro-batch, on the ranks that hold the model's last unit; elsewhere nothing. Each
+  // rank that divides the model has the tensors of the micro-batch that it reads. Called by all ranks together.
   models::Outputs outputs(data::MicroBatch micro_batch) {
     return training_step_.outputs(models::to_device(models::on_host(std::move(micro_batch)), device_));
   }
@@ -150,7 +150,7 @@ class Trainer {
   const config::Config& config() const { return config_; }
   const Peak& peak() const { return peak_; }
   const data::Source& data() const { return *data_; }
-  // In how many rounds the ranks evaluate these samples.
+  // The number of rounds in which the ranks evaluate these samples.
   int64_t rounds(const data::HeldOut& held_out) const { return data_->rounds(held_out, first_round()); }
   models::Model& model() { return *model_; }
   optim::AdamW& optimizer() { return optimizer_; }
@@ -178,7 +178,7 @@ class Trainer {
   // The most held-out samples of an evaluation over so many global batches.
   uint64_t held_out_limit(int64_t batches) const;
   void stage_data();
-  // What the micro-batches of a step count on all ranks together.
+  // The counts of a step's micro-batches on all ranks together.
   struct StepCounts {
     std::vector<double> of_losses = {};  // for each loss of the model, what it is summed over; 1 where there is nothing
     double flops = 0;                    // of the model; 0 unless samples differ in size
@@ -187,10 +187,10 @@ class Trainer {
   StepCounts summed_counts(const std::vector<models::Batch>& batches);
   // Whether the family's samples differ in size.
   bool samples_differ() const;
-  // Of the model's forward and backward for a micro-batch of such samples.
+  // The FLOPs of the model's forward and backward for this micro-batch; used where samples differ in size.
   double flops_of(const models::Batch& batch) const;
   data::RoundShare first_round() const;
-  // Over the held-out samples of a dataset and all ranks; nothing if a stop was requested.
+  // The sums of the losses over the held-out samples of a dataset and all ranks; nothing if a stop was requested.
   std::optional<observe::TermSums> held_out_sums(const data::HeldOut& held_out);
   HeldOutFigures figures_of(const std::string& dataset, const observe::TermSums& sums) const;
   // Whether a stop was requested on any rank. Called by all ranks at the same place.
@@ -214,7 +214,8 @@ class Trainer {
   void warn_of_other_bits(const checkpoint::Reader& checkpoint) const;
   // Reads a checkpoint on this rank. Throws a Refusal on every rank if any rank throws a UserError.
   void agree_on(const std::function<void()>& read);
-  // For saving, the groups hold what this rank writes; for reading also copies that other tensor ranks have.
+  // The purpose of groups of tensors. For saving, they hold what this rank writes; for reading, also copies of tensors
+  // that other tensor ranks write.
   enum class Purpose { save, read };
   std::vector<checkpoint::Group> groups(Purpose purpose);
   checkpoint::Group buffer_group(Purpose purpose);

@@ -13,7 +13,7 @@
 
 namespace terrace::models::gnn {
 
-// What passes from layer to layer.
+// The states that pass from layer to layer.
 struct States {
   at::Tensor scalars = {};  // [N, F]
   // PaiNN's vectors of the atoms [N, 3, F]; undefined before the first layer, where they are 0, and behind the last.
@@ -22,7 +22,7 @@ struct States {
   at::Tensor moved = {};
 };
 
-// Where a layer stands in the network.
+// The place of a layer in the network.
 struct LayerPlace {
   bool first = false;  // no layer before it has made vectors
   bool last = false;   // nothing reads vectors behind it

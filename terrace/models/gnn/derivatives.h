@@ -7,7 +7,7 @@
 
 namespace terrace::models::gnn {
 
-// In what follows E is the number of pairs where the model computes pairs, and vectors are those of their first edges.
+// In this file E is the number of pairs where the model computes pairs, and vectors are those of their first edges.
 //
 // The gradient [E, 3] of the sum of the energies by the vectors of the edges, of which they were computed with autograd
 // enabled. It can be differentiated again, by the weights; 0 where nothing depends on the vectors.

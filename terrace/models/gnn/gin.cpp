@@ -12,7 +12,8 @@ GinLayer::GinLayer(const ModelConfig& config, LayerPlace, const nn::Build& build
 States GinLayer::forward(const States& states, const Graphs& graphs, const Pass& pass) const {
   const at::Tensor& x = states.scalars;
   const at::Tensor epsilon = ops::trained_value(nn::weight_of(&epsilon_), x.scalar_type(), pass.deferred);
-  // Its gradient is summed over the rows of each column first: torch's sum of all numbers depends on the threads.
+  // The gradient of epsilon is summed over the rows of each column first: torch's sum of all numbers depends on the
+  // threads.
   const at::Tensor own = x.mul(epsilon.add(1.0).expand({x.size(1)}));
   const at::Tensor sums = ops::gathered_sum(x, graphs.senders, graphs.receivers);
   return {.scalars = output_.forward(own.add(sums), pass)};

@@ -32,7 +32,7 @@ class Draws {
  public:
   Draws(uint64_t seed, int64_t sample) : key_(stream_key(seed, "verify graphs")), sample_(sample) {}
 
-  // From 0 to 1, in steps of which sums are exact.
+  // A number from 0 up to 1, in steps of 1 / 1024, whose sums are exact.
   double share() {
     return static_cast<double>(philox_at(key_, static_cast<uint64_t>(sample_), at_++)[0] % 1024) / 1024;
   }
@@ -80,14 +80,14 @@ RandomGraph random_graph(const ModelConfig& model, uint64_t seed, int64_t sample
     const bool has_label = sample % 4 != 3;
     random.labels.push_back(draws.numbers(has_label ? output.label_columns() * (output.of_atoms() ? atoms : 1) : 0));
   }
-  // Of a volume of 1, since without one there is no stress.
+  // The cell has a volume of 1, since there is no stress without a volume.
   random.graph.cell.vectors = {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}};
   random.graph.charge = draws.share();
   random.graph.branch = sample % model.head_copies();
   return random;
 }
 
-// The same scale for all labels, and nothing taken off.
+// Statistics with a scale of 1 for every label and without offsets.
 data::GraphsStatistics plain_statistics(const ModelConfig& model) {
   data::GraphsStatistics statistics{.datasets = {"random"}, .degree_means = {1.2, 2.5}};
   for (const data::GraphLabel& label : graphs_request(model).labels) {

@@ -16,7 +16,7 @@ namespace {
 
 using data::level_tensor;
 
-// Where lengths are 0, [E, 1], and the lengths with 1 in these places.
+// The places where lengths [E, 1] are 0, and the lengths with 1 in these places.
 struct SafeLengths {
   at::Tensor is_zero, lengths;
 };

@@ -9,9 +9,9 @@
 
 namespace terrace::models::gnn {
 
-// What the network says of an output, in units of the normalised property: C columns for each of the R graphs or atoms.
+// The prediction of an output, in units of the normalised property: C columns for each of the R graphs or atoms.
 struct Value {
-  at::Tensor mean;      // [R, C]; undefined of derivatives
+  at::Tensor mean;      // [R, C]; undefined for derivatives
   at::Tensor variance;  // [R, C]; undefined unless the output is uncertain
 };
 
@@ -19,7 +19,8 @@ struct Value {
 class OutputHead : public nn::Module {
  public:
   OutputHead(const ModelConfig& config, const OutputConfig& output, const nn::Build& build);
-  // Of pooled states, or those of atoms. [R or N, head_columns()]; of an atomwise output those of atoms.
+  // Computes [R or N, head_columns()] from pooled states, or from those of atoms; for an atomwise output from those of
+  // atoms.
   at::Tensor forward(const at::Tensor& states, const Pass& pass) const { return dense_.forward(states, pass); }
   // The layers that a conv head has for itself; the states as they are for other heads.
   States own_states(const States& states, const Graphs& graphs, const Pass& pass) const;
@@ -37,14 +38,14 @@ class OutputHead : public nn::Module {
 class Heads : public nn::Module {
  public:
   Heads(const ModelConfig& config, const nn::Build& build);
-  // For each output [R, head_columns()], where R are the graphs of pooled outputs and the atoms of all others;
-  // undefined of derivatives. `pooled` [B, F] is undefined where no head reads it.
+  // Returns [R, head_columns()] for each output, where R are the graphs of pooled outputs and the atoms of all others;
+  // undefined for derivatives. `pooled` [B, F] is undefined where no head reads it.
   Tensors forward(const States& states, const at::Tensor& pooled, const Graphs& graphs, const Pass& pass) const;
 
  private:
   const ModelConfig config_;
   std::vector<Linear*> shared_;
-  std::vector<OutputHead*> heads_;  // null of derivatives
+  std::vector<OutputHead*> heads_;  // null for derivatives
 };
 
 // The atoms' states [N, F] pooled to graphs, [B, F]; 0 of a graph without atoms.

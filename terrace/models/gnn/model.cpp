@@ -128,7 +128,8 @@ void Gnn::begin_level(int64_t level, Work& work, const Batch& batch) const {
   work.states = {.scalars = segment_mean(work.states.scalars, members_of(batch, level))};
 }
 
-// From level to level: what the nodes had before they were clustered, and a linear layer of what their cluster has now.
+// Goes from level to level: adds to the states that nodes had before they were clustered a linear layer of the states
+// that their cluster has now.
 States Gnn::states_of_atoms(const Work& work, const Batch& batch, const Pass& pass) const {
   if (unpools_.empty()) return work.states;
   at::Tensor x = work.states.scalars;

@@ -44,16 +44,16 @@ class Gnn : public Model {
   Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
   std::vector<LossTerm> losses() const override;
   bool has_other_leaves() const override { return config_.has_derivatives(); }
-  // By the outputs' names, in the units of the data: [B or N, columns] fp64; NAME_std of uncertain outputs.
+  // The outputs by name, in the units of the data: [B or N, columns] fp64; NAME_std for uncertain outputs.
   Outputs outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
   std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const override;
   at::Device device() const override { return build_.device; }
 
  private:
-  // What the units of one call share.
+  // The tensors that the units of one call share.
   struct Work {
     at::Tensor vectors = {};  // of the atoms' edges with a graph of their own, where there are derivatives
-    std::map<int64_t, Graphs> levels = {};  // those that were read
+    std::map<int64_t, Graphs> levels = {};  // the levels that were read
     States states = {};
     Tensors finer = {};  // states of the levels before, if they are kept
   };
@@ -65,7 +65,7 @@ class Gnn : public Model {
   bool has_moved_behind(int64_t unit) const;    // EGNN's
   int64_t level_behind(int64_t unit) const;
   Work begin_work(int64_t begin, const Tensors& input, const Batch& batch) const;
-  // Without geometry only where no layer reads it.
+  // The graphs of a level, without geometry only where no layer reads it.
   const Graphs& graphs_at(int64_t level, Work& work, const Batch& batch, bool with_geometry = true) const;
   void begin_level(int64_t level, Work& work, const Batch& batch) const;
   States states_of_atoms(const Work& work, const Batch& batch, const Pass& pass) const;

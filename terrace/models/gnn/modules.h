@@ -21,8 +21,8 @@ at::Tensor activated(const at::Tensor& x, Activation activation);
 // pytorch: W and b begin uniform up to 1 / sqrt(inputs), as PyTorch's linear layers do.
 enum class FirstValues { glorot, opposite_pairs, pytorch };
 
-// Of linear layers without ReLU behind them. HydraGNN's painn needs PyTorch's smaller values: with Glorot's the
-// vectors, of which every layer takes products, soon overflow at high learning rates.
+// The first values of linear layers without ReLU behind them. HydraGNN's painn needs PyTorch's smaller values: with
+// Glorot's the vectors, of which every layer takes products, soon overflow at high learning rates.
 FirstValues first_values(const ModelConfig& config);
 
 // y = x W^T + b with the initial values of Glorot and Bengio (2010), unless others are asked for: W uniform up to
@@ -53,8 +53,8 @@ class TwoLayers : public nn::Module {
   Linear &first_, &second_;
 };
 
-// For each edge A x_receiver + B x_sender + C features + b, [E, outputs], of x [N, inputs]: a linear layer of the three
-// beside each other, whose products with the states are computed once for each atom.
+// Computes, for each edge, A x_receiver + B x_sender + C features + b, [E, outputs], of x [N, inputs]: a linear layer
+// of the three beside each other, whose products with the states are computed once for each atom.
 class EdgeLinear : public nn::Module {
  public:
   // Without features C is left out.

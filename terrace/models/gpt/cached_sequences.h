@@ -15,7 +15,8 @@ namespace terrace::models::gpt {
 
 class CachedSequences : public TextSequences {
  public:
-  // As TextOfFamily::sequences(): `model` is a GPT of the configuration, which may be cut over tensor ranks.
+  // Makes room as TextOfFamily::sequences() does. `model` is a GPT of the configuration, which may be cut over tensor
+  // ranks.
   CachedSequences(const ModelConfig& config, Model& model, int64_t slots, int64_t length);
 
   // Runs T further tokens of the sequence in a slot and returns their hidden states, [1, T, D].

@@ -47,7 +47,7 @@ Json rope_scaling(const ModelConfig& config) {
   return scaling;
 }
 
-// What Llama and the models after it have in common.
+// The keys that Llama and the models after it have in common.
 Json common_config(const ModelConfig& config) {
   return {{"attention_dropout", config.attention_dropout},
           {"head_dim", config.head_dim},
@@ -108,7 +108,7 @@ class Source {
     }
   }
 
-  // For a key that may be null.
+  // Reads a key that may be null.
   template <typename Value>
   Value get(const char* key, Value missing, Value null) const {
     return json_.contains(key) && json_.at(key).is_null() ? null : get<Value>(key, missing);
@@ -226,8 +226,8 @@ void read_rope(const Json& json, const Source& source, const std::string& name, 
   }
 }
 
-// What Llama and the models after it have in common, without biases.
-// A missing num_key_value_heads is `missing_kv_heads`, 0: as many as there are heads.
+// Reads the keys that Llama and the models after it have in common, without biases. A missing num_key_value_heads is
+// `missing_kv_heads`, 0: as many as there are heads.
 ModelConfig from_common(const Json& json, const Source& source, const std::string& name, int64_t missing_kv_heads = 0) {
   source.expect<std::string>("hidden_act", "silu");
   ModelConfig config;

@@ -1,5 +1,5 @@
-// How the Python library transformers lays out a GPT: the names, shapes and order of its tensors (GPT2LMHeadModel,
-// LlamaForCausalLM and models after it) and its config.json.
+// Describes how the Python library transformers lays out a GPT: the names, shapes and order of its tensors
+// (GPT2LMHeadModel, LlamaForCausalLM and models after it) and its config.json.
 #pragma once
 
 #include <string>

@@ -34,7 +34,7 @@ class KeyValueCache : public PassExtension {
   // [1, G, size + T, hd]. Throws UserError if there is no room for them, as selected() does.
   std::pair<at::Tensor, at::Tensor> append(int64_t layer, const at::Tensor& keys, const at::Tensor& values);
 
-  // What ops::cached_attention() reads, and appends to, for one token of each selected slot.
+  // The keys and values that ops::cached_attention() reads, and appends to, for one token of each selected slot.
   ops::CachedKeys selected(int64_t layer) const;
 
   // Forgets all but the first `length` tokens of a slot.

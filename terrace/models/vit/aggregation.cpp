@@ -99,7 +99,7 @@ Aggregation::Maps Aggregation::maps_of(const ChannelTokens& tokens, const at::Te
   const at::Tensor of_tokens = tokens.map(wide_);  // [C, width, I]
   const int64_t channels = of_tokens.size(0), inputs = of_tokens.size(2), own = own_heads();
   const at::Tensor map = of_tokens.transpose(0, 1).reshape({width_, channels * inputs});
-  // Of queries, keys and values: [own heads * head_dim, width] and [own heads * head_dim].
+  // Weights and biases of queries, keys and values: [own heads * head_dim, width] and [own heads * head_dim].
   const Tensors weights = value(qkv_weight).view({own, 3, head_dim_, width_}).unbind(1);
   const Tensors biases = value(qkv_bias).view({own, 3, head_dim_}).unbind(1);
   const auto rows_of = [&](const at::Tensor& weight) { return weight.reshape({own * head_dim_, width_}); };

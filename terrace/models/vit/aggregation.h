@@ -42,8 +42,8 @@ class Aggregation : public nn::Module {
   // places, which are all of them without sequence parallelism. Backward computes the attention again.
   at::Tensor forward(const at::Tensor& patches, const ChannelTokens& tokens, const Pass& pass) const;
 
-  // The same before the linear layer, of given rows [N, C, P] and a given query [width]: [N, width / tensor ranks], the
-  // rank's own heads.
+  // Computes forward() before the linear layer, for given rows [N, C, P] and a given query [width]. Returns [N, width /
+  // tensor ranks], the rank's own heads.
   at::Tensor attend(const at::Tensor& patches, const ChannelTokens& tokens, const at::Tensor& query) const;
 
   nn::Parameter& query;                  // [width]
@@ -51,7 +51,7 @@ class Aggregation : public nn::Module {
   nn::Linear& output;
 
  private:
-  // What is made of the parameters alone; I = P + 1 inputs of a channel, the last of which is 1.
+  // Maps that are made of the parameters alone; I = P + 1 inputs of a channel, the last of which is 1.
   struct Maps {
     at::Tensor scores;   // [own heads, C, I]
     at::Tensor values;   // [own heads, C I, head_dim]

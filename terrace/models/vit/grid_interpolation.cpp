@@ -17,7 +17,8 @@ at::Tensor empty_matrix(size_t wanted, size_t stored) {
   return at::zeros({static_cast<int64_t>(wanted), static_cast<int64_t>(stored)}, at::kFloat);
 }
 
-// Of ascending points: the number of the one below `at` and the share of the way to the next; constant beyond them.
+// The place of a coordinate among ascending points: the index of the point below the coordinate, and the share of the
+// way to the next point. It is constant beyond the outermost points.
 struct Place {
   size_t below = 0;
   double share = 0;

@@ -15,11 +15,11 @@ namespace terrace::models::vit {
 // coordinates are not known.
 at::Tensor interpolation_by_index(int64_t wanted, int64_t stored, bool is_circle);
 
-// By latitudes in degrees, ascending. Values beyond the outermost stored ones are constant.
+// Interpolates linearly by latitudes in degrees, ascending. Values beyond the outermost stored latitudes are constant.
 at::Tensor interpolation_of_latitudes(const std::vector<double>& wanted, const std::vector<double>& stored);
 
-// By longitudes in degrees. Where the stored ones go around the globe, the last one is a neighbour of the first; else
-// what lies outside of their region takes the value at its nearer end.
+// Interpolates linearly by longitudes in degrees. Where the stored longitudes go around the globe, the last one is a
+// neighbour of the first; else what lies outside of their region takes the value at its nearer end.
 at::Tensor interpolation_of_longitudes(const std::vector<double>& wanted, const std::vector<double>& stored);
 
 // The means of the coordinates of each `patch` places one after another, the last of them perhaps of fewer; those of

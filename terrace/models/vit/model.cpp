@@ -43,8 +43,8 @@ at::Tensor few_inputs(const nn::Linear& layer, const at::Tensor& x) {
   return x.matmul(weight.t()).add(ops::trained_value(nn::weight_of(layer.bias), x.scalar_type()));
 }
 
-// What the places of fields like `x` count in a mean over the grid, [1, 1, H, 1] or, where values are missing,
-// [B, V, H, W]. Their sum is 1, or 0 for a field without values.
+// The weights of the places of fields like `x` in a mean over the grid, [1, 1, H, 1] or, where values are missing, [B,
+// V, H, W]. Their sum is 1, or 0 for a field without values.
 at::Tensor weights_of_places(const Batch& batch, const at::Tensor& x) {
   const at::Tensor latitudes = batch["weights"].to(x.scalar_type()).view({1, 1, -1, 1});
   const at::Tensor& mask = batch["mask"];
@@ -96,7 +96,7 @@ at::Tensor EmbeddingUnit::patches_of(const at::Tensor& inputs) const {
       .reshape({inputs.size(0), config_.places(), channels * config_.patch_size()});
 }
 
-// What is added to the tokens: positions, lead and time, [1 or B, own L, D] in the wide type.
+// The sum that is added to the tokens: positions, lead and time, [1 or B, own L, D] in the wide type.
 at::Tensor EmbeddingUnit::added(const Batch& batch, int64_t samples) const {
   const at::Tensor positions = ops::trained_value(nn::weight_of(&positions_), wide_).unsqueeze(0);
   at::Tensor sum = ops::own_positions(positions_.cut, positions);

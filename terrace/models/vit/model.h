@@ -52,7 +52,7 @@ class Attention : public nn::Module {
   nn::Norm *const query_norm_, *const key_norm_;  // null: none
 };
 
-// With dropout after the activation, where there is some.
+// Two linear layers with an activation between them and, where there is dropout, dropout after the activation.
 class FeedForward : public nn::Module {
  public:
   FeedForward(const ModelConfig& config, int64_t layer, const nn::Build& build);

@@ -92,7 +92,7 @@ data::MicroBatch VitData::random_batch(const config::Config& config, int64_t fir
     batch.tensors[name] = data::HostTensor::of(std::span<const float>(values), std::move(sizes));
   };
   const int64_t latitudes = model.latitudes(), longitudes = model.longitudes();
-  // Of numbers from 0 to 1.
+  // These functions make values of random numbers from 0 to 1.
   const auto normalised = [](float u) { return 4 * u - 2; };
   const auto hours = [](float u) { return 160 * u + 1; };
   const auto share = [](float u) { return u; };

@@ -8,7 +8,7 @@ namespace terrace::models::vit {
 
 struct ModelConfig;
 
-// What a model of the configuration reads and predicts.
+// The fields that a model of the configuration reads and predicts.
 data::FieldsRequest fields_request(const ModelConfig& model);
 
 class VitData : public data::DataOfFamily {

@@ -24,7 +24,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// For each wanted name its index among the stored ones, or -1.
+// The index of each wanted name among the stored ones, or -1.
 std::vector<int64_t> stored_indices(const Names& wanted, const Names& stored) {
   std::vector<int64_t> indices;
   for (const std::string& name : wanted) {
@@ -95,7 +95,7 @@ std::optional<FieldGrid> stored_grid(const WeightMapRequest& request, const conf
   return own ? own : kept;
 }
 
-// Of rows and of columns.
+// The interpolation of rows and that of columns.
 struct Matrices {
   at::Tensor rows, columns;  // [wanted, stored]
 };
@@ -106,7 +106,7 @@ struct GridMap {
   std::string note = {};  // what is done, and where the new grid reaches beyond the stored one
 };
 
-// How many of the latitudes and longitudes lie outside of the cells of a grid, in words; "" where none does.
+// Says how many of the latitudes and longitudes lie outside of the cells of a grid; "" where none does.
 std::string outside_text(const FieldGrid& wanted, const FieldGrid& stored) {
   const auto number = [](auto begin, auto end, auto is_outside) { return std::count_if(begin, end, is_outside); };
   const std::vector<double>& rows = stored.latitudes;

@@ -1,4 +1,4 @@
-// What a vision transformer takes from the checkpoint of another one, with another grid or other variables.
+// Determines what a vision transformer takes from the checkpoint of another one, with another grid or other variables.
 #pragma once
 
 #include "terrace/models/weight_map.h"

@@ -25,7 +25,7 @@ class DeadOutputsHook : public Hook {
     if (report.skipped || figures.size() != outputs_.size()) return;
     for (size_t i = 0; i < outputs_.size(); ++i) {
       Output& output = outputs_[i];
-      // Of a micro-batch with one label there is no spread.
+      // A micro-batch with one label has no spread.
       if (output.name.empty() || std::isnan(figures[i])) continue;
       output.steps = figures[i] < observe::least_spread ? output.steps + 1 : 0;
       const bool is_last = trainer.all_steps_done() && output.steps > steps_on_end;

@@ -18,7 +18,8 @@ namespace {
 
 constexpr size_t measured_steps = 3;
 
-// What a group has sent and waited for so far. Receives wait for the sender's computation too, so they are left out.
+// The bytes that a group has sent and the seconds that it has waited so far. Receives are left out, since they wait for
+// the sender's computation too.
 observe::GroupRecord traffic_of(const std::string& name, const comm::Comm& group) {
   observe::GroupRecord sum{.name = name};
   double waiting = 0;
@@ -48,7 +49,7 @@ std::vector<observe::GroupRecord> traffic_of(parallel::CutModel& cut) {
   return all;
 }
 
-// What was sent between two looks at the traffic; groups that sent nothing are left out.
+// The traffic between two looks at the groups; groups that sent nothing are left out.
 std::vector<observe::GroupRecord> difference(std::vector<observe::GroupRecord> now,
                                              const std::vector<observe::GroupRecord>& before) {
   for (size_t i = 0; i < now.size(); ++i) {
@@ -69,7 +70,7 @@ double optimizer_bytes(optim::AdamW& optimizer) {
   return sum;
 }
 
-// Of the stages' groups of one name, the one that sends most.
+// Keeps, of the stages' groups of one name, the group that sends most.
 void keep_larger(const observe::GroupRecord& group, std::vector<observe::GroupRecord>& groups) {
   const auto known = std::ranges::find(groups, group.name, &observe::GroupRecord::name);
   if (known == groups.end()) {

@@ -92,7 +92,7 @@ class ConvTrace {
     unit_.parameter(name_ + ".filter.weight", ParamMark::replicated({messages, config_.radial}));
     unit_.parameter(name_ + ".filter.bias", ParamMark::replicated({messages}));
     const Value filter = unit_.product(unit_.part(radial_, config_.radial + 1), messages, {.bias = false});
-    // Of states, and along directions.
+    // The sums of states, and along directions.
     const Value sums = unit_.message_sum(unit_.part(context, 2 * width), unit_.part(filter, 2 * width), rows_.edges);
     const Value states = unit_.part(sums, width);
     Value vectors = states;

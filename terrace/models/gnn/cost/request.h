@@ -1,4 +1,4 @@
-// What a graph network asks of its data.
+// Describes what a graph network asks of its data.
 #pragma once
 
 #include "terrace/data/graphs/graphs_request.h"

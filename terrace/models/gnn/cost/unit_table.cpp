@@ -24,14 +24,14 @@ using schedule::UnitRow;
 const std::vector<std::string> graph_tensors = {"receivers",  "senders",    "first_edge", "sender_order",
                                                 "first_sent", "first_atom", "graphs",     "vectors"};
 
-// What every unit reads of the batch.
+// The tensors of the batch that every unit reads.
 std::vector<std::string> topology_of(const ModelConfig& config) {
   std::vector<std::string> names = graph_tensors;
   if (config.computes_pairs()) names.insert(names.end(), {"pairs", "first_edges"});
   return names;
 }
 
-// What every layer of a level reads of the batch.
+// The tensors of the batch that every layer of a level reads.
 std::vector<std::string> tensors_of_layers(const ModelConfig& config, int64_t level) {
   std::vector<std::string> names = topology_of(config);
   if (!config.edge_features.empty()) names.emplace_back("edge_features");
@@ -40,7 +40,7 @@ std::vector<std::string> tensors_of_layers(const ModelConfig& config, int64_t le
   return names;
 }
 
-// Which nodes of the level below are a node of the level.
+// Adds the tensors that say which nodes of the level below make up a node of the level.
 void add_members(int64_t level, std::vector<std::string>& names) {
   for (const char* name : {"clusters", "members", "first_member"}) names.push_back(data::level_tensor(level, name));
 }
@@ -95,9 +95,9 @@ UnitRow embedding(const ModelConfig& config, const schedule::UnitTableOptions& o
   return unit.finished();
 }
 
-// What passes from layer to layer behind `layer` (-1: behind the embedding): the states, beside them vectors, moved
-// vectors, and states of finer levels. Those are counted by each unit that passes them on, although the units of one
-// stage share them, since the first unit of a stage that receives them may be any.
+// The tensors that pass on behind `layer` (-1: behind the embedding): the states, beside them vectors, moved vectors,
+// and states of finer levels. The states of finer levels are counted by each unit that passes them on, although the
+// units of one stage share them, since the first unit of a stage that receives them may be any.
 struct Passed {
   GraphRows rows;
   std::vector<int64_t> finer = {};  // rows of the states of finer levels

@@ -7,7 +7,7 @@
 
 namespace terrace::models::gnn {
 
-// For micro-batches of options.samples graphs with options.sizes of "atoms" and "edges".
+// The unit table for micro-batches of options.samples graphs with options.sizes of "atoms" and "edges".
 schedule::UnitTable unit_table(const ModelConfig& config, const schedule::UnitTableOptions& options);
 
 class GnnDescription : public schedule::Description {
@@ -16,7 +16,7 @@ class GnnDescription : public schedule::Description {
                                  const schedule::UnitTableOptions& options) const override;
   // The keys of [data], and where they are 0 the training parts of the prepared data.
   schedule::SampleSizes sample_sizes(const config::Config& config) const override;
-  // With batch norm, whose statistics are those of a micro-batch.
+  // Not empty with batch norm, whose statistics are those of a micro-batch.
   std::string why_one_micro_batch(const config::Config& config) const override;
 };
 

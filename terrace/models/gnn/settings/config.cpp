@@ -30,7 +30,7 @@ Activation usual_activation(Conv conv, Reading reading) {
   return Activation::relu;
 }
 
-// Where energies are differentiated they must not jump when an atom comes within the radius of another.
+// Where energies are differentiated, they must not jump when an atom comes within the radius of another atom.
 Cutoff usual_cutoff(const ModelConfig& model) {
   if (always_has_cutoff(model.conv)) return Cutoff::cosine;
   const bool atoms_come_and_go = model.has_derivatives() && model.edges == Edges::radius;

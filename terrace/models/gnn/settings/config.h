@@ -15,12 +15,12 @@
 namespace terrace::models::gnn {
 
 enum class Conv { schnet, painn, egnn, pna, gin, gatv2, cgcnn };
-// Whose reading of a layer: that of the paper that introduced it, or HydraGNN's.
+// The reading of a layer: that of the paper that introduced the layer, or HydraGNN's.
 enum class Reading { paper, hydragnn };
 enum class Edges { radius, given };
 enum class Pooling { add, mean, max };
 enum class NormKind { none, layer, batch };
-// What the messages of edges are multiplied by, so that they fade out at the radius.
+// The factor of the messages of edges, by which they fade out at the radius.
 enum class Cutoff { automatic, none, cosine };
 enum class Activation { automatic, relu, silu, tanh, gelu, softplus, shifted_softplus };
 
@@ -106,12 +106,12 @@ struct ModelConfig {
   // Whether layers follow HydraGNN in its activations inside of painn, the batch norm in conv heads and initial values
   // with which narrow heads of ReLU learn. Checkpoints of earlier versions do not.
   bool follows_hydragnn() const { return reading == Reading::hydragnn && reading_version != 1; }
-  // Of schnet's weights that make the filters and of those that read the sums over them: what they are multiplied by,
-  // beginning so much larger. AdamW moves every weight by about the learning rate, so sums over many filters would move
-  // that much further, and at a high rate the layer's units of ReLU end at 0 for all inputs. This divides the step of
-  // these weights as maximal update parametrisation does (Yang et al., arXiv 2203.03466).
+  // The factor of schnet's weights that make the filters and of the weights that read the sums over them; these weights
+  // begin larger by its inverse. AdamW moves every weight by about the learning rate, so sums over many filters would
+  // move that much further, and at a high rate the layer's units of ReLU end at 0 for all inputs. The factor divides
+  // the step of these weights as maximal update parametrisation does (Yang et al., arXiv 2203.03466).
   double filter_step() const;
-  // Behind the layers of conv heads.
+  // The norm behind the layers of conv heads.
   NormKind norm_of_heads() const;
   bool has_batch_norm() const;
   // The head of an output; of `automatic` the one that is derived.
@@ -124,12 +124,12 @@ struct ModelConfig {
   // The level of the graph on which a layer works: 0 is that of the atoms, and each next one that of clusters of the
   // nodes of the one before.
   int64_t level_of(int64_t layer) const { return pool_every == 0 ? 0 : layer / pool_every; }
-  // Of the last layer, and so the number of times that nodes are clustered.
+  // The level of the last layer, which is the number of times that nodes are clustered.
   int64_t coarse_levels() const { return pool_every == 0 ? 0 : (layers - 1) / pool_every; }
   // Whether the states before each clustering are kept, to bring those of the last level back to the atoms.
   bool keeps_finer_states() const { return coarse_levels() > 0 && has_heads_of_atoms(); }
-  // That of the radial functions and the cutoff. No edge of a level is longer, since an edge between clusters joins
-  // means of two nodes that an edge joins.
+  // The radius of the radial functions and the cutoff at a level. No edge of a level is longer, since an edge between
+  // clusters joins means of two nodes that an edge joins.
   double radius_of(int64_t level) const;
   // The layer of the network that comes last before heads of their own layers, and so leaves out what no head reads.
   bool is_last(int64_t layer) const { return layer + 1 == layers && !has_conv_heads(); }

@@ -1,4 +1,4 @@
-// What the training and evaluation of a graph network give beside the loss.
+// Figures that the training and evaluation of a graph network give beside the loss.
 #pragma once
 
 #include <cstddef>

@@ -154,7 +154,7 @@ std::string derivatives_keep_their_graph(const Config& c) {
       config::name_of(c.train.recompute));
 }
 
-// What brings batch norm into the network, and how to leave it out.
+// The setting that brings batch norm into the network, and how to leave batch norm out.
 std::string source_of_batch_norm(const ModelConfig& model) {
   return model.norm == NormKind::batch
              ? "model.norm = \"batch\""

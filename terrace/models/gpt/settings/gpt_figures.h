@@ -1,4 +1,4 @@
-// What an evaluation of a GPT says beside its loss.
+// Figures that an evaluation of a GPT gives beside its loss.
 #pragma once
 
 #include "terrace/observe/figures.h"

@@ -97,7 +97,7 @@ UnitRow head(const ModelConfig& config, const UnitTableOptions& options) {
 
 schedule::UnitTable unit_table(const ModelConfig& config, const UnitTableOptions& options) {
   schedule::UnitTable table = {embedding(config, options)};
-  // The same in every layer without, and in every layer with stochastic depth.
+  // The rows are the same in every layer without stochastic depth, and in every layer with it.
   const std::array<std::array<UnitRow, 2>, 2> layer = {
       {{attention(config, options, false), feed_forward(config, options, false)},
        {attention(config, options, true), feed_forward(config, options, true)}}};

@@ -14,13 +14,13 @@
 
 namespace terrace::models::vit {
 
-// What the head's output is added to: nothing, the last input of the variable, its climatology, or its climatology and
+// The summand of the head's output: nothing, the last input of the variable, its climatology, or its climatology and
 // the anomaly of the last input times a trained coefficient of each place (damped persistence).
 enum class Predicts { field, change, anomaly, damped_anomaly };
 
 struct ModelConfig {
-  std::vector<std::string> variables = {};  // that the model is given, by name
-  std::vector<std::string> outputs = {};    // that it predicts, some of them; none in the file means all
+  std::vector<std::string> variables = {};  // names of the variables that the model is given
+  std::vector<std::string> outputs = {};    // variables among these that the model predicts; none in the file means all
   std::vector<int64_t> grid = {};           // latitudes and longitudes
   int64_t patch = 0;                        // rows and columns of a patch
   int64_t layers = 0;
@@ -30,7 +30,7 @@ struct ModelConfig {
   int64_t head_layers = 2;     // hidden layers of the head
   bool qk_norm = false;        // LayerNorm of each head's queries and keys, in the aggregation too
   bool lead_embedding = true;  // how far ahead it predicts is an input
-  bool time_inputs = false;    // and the day of the year and the hour of the day
+  bool time_inputs = false;    // the day of the year and the hour of the day are inputs too
   Predicts predicts = Predicts::field;
   config::NamedNumbers loss_weights = {};  // of an output in the loss; 1 where none is given
   double norm_epsilon = 1e-5;
