@@ -21,7 +21,7 @@ int64_t doublings(int64_t ranks) { return std::bit_width(static_cast<uint64_t>(r
 // Bytes of the whole tensor that a ring passes on in its rounds: gathers and reduce-scatters make one.
 double rounds(Collective collective) { return collective == Collective::all_reduce ? 2 : 1; }
 
-// What a group sends on the links of one tier: those out of the units of the tier inside it.
+// The traffic of a group on the links of one tier: those out of the units of the tier inside it.
 class TierUse {
  public:
   TierUse(const GroupPlace& place, const Machine& machine, size_t number)
@@ -113,7 +113,7 @@ CollectiveTime ring_time(Collective collective, double bytes, const GroupPlace& 
   return sum.with_latency(rounds(collective) * (around - shortest));
 }
 
-// Of an all-reduce.
+// The time of an all-reduce.
 CollectiveTime tree_time(double bytes, const GroupPlace& place, const Machine& machine) {
   Sum sum;
   double latency = 0;
@@ -148,13 +148,13 @@ CollectiveTime doubling_time(Collective collective, double bytes, const GroupPla
   return sum.with_latency(latency);
 }
 
-// Of a gather, with the ranks in the order of the devices: the largest pieces go to the farthest ranks.
+// The time of a gather, with the ranks in the order of the devices: the largest pieces go to the farthest ranks.
 CollectiveTime bruck_time(double bytes, const GroupPlace& place, const Machine& machine) {
   const double block = bytes / static_cast<double>(place.ranks);
   CollectiveTime time{.algorithm = Algorithm::bruck};
   double most = 0;  // seconds of transfers in one step
   for (int64_t distance = 1; distance < place.ranks; distance *= 2) {
-    // How many of so many members of a unit have their partner in another unit.
+    // The number of so many members of a unit that have their partner in another unit.
     const auto leaving = [&](int64_t members) {
       return static_cast<double>(members < place.ranks ? std::min(distance, members) : 0);
     };
@@ -199,7 +199,7 @@ CollectiveTime direct_time(Collective collective, double bytes, const GroupPlace
   return sum.with_latency(latency);
 }
 
-// By the description of the outermost tier that the group uses.
+// Whether the description of the outermost tier that the group uses has a direct exchange.
 bool exchanges_directly(const GroupPlace& place, const Machine& machine) {
   for (size_t number = machine.tiers.size(); number-- > 0;) {
     if (TierUse(place, machine, number).is_used()) return machine.tiers[number].exchange == machine::Exchange::direct;
@@ -245,7 +245,7 @@ GroupPlace outer_place(GroupPlace place, size_t tier) {
   return place;
 }
 
-// With the tier whose units make it fastest.
+// The time of two hops with the tier whose units make them fastest.
 CollectiveTime two_hop_time(Collective collective, double bytes, const GroupPlace& place, const Machine& machine,
                             std::vector<Algorithm> algorithms) {
   std::erase(algorithms, Algorithm::two_hop);

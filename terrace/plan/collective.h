@@ -25,7 +25,7 @@ enum class Algorithm {
 };
 std::string_view name_of(Algorithm algorithm);
 
-// How a group lies on the tiers of the machine. All groups of one axis of the mesh lie in the same way.
+// The place of a group on the tiers of the machine. All groups of one axis of the mesh lie in the same way.
 struct GroupPlace {
   int64_t ranks = 1;
   std::vector<int64_t> members;  // by tier: the most members in one unit of the tier
@@ -40,9 +40,9 @@ GroupPlace place_of(const mesh::Group& group, const machine::Machine& machine, i
 
 struct CollectiveTime {
   double seconds = 0;
-  double latency_seconds = 0;  // of these, which do not depend on the bytes
+  double latency_seconds = 0;  // the part of `seconds` that does not depend on the bytes
   Algorithm algorithm = Algorithm::ring;
-  int64_t tier = 0;  // whose links limit it
+  int64_t tier = 0;  // the tier whose links limit the call
 };
 
 // `bytes` of the whole tensor: all members' parts of a gather or reduction together. The fastest of the algorithms that

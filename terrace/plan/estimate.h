@@ -1,5 +1,5 @@
-// What a plan says beside the time and memory of one step: tokens and days of a training, energy, checkpoints, the
-// roofline, and the changes that would help most.
+// Estimates, beside the time and memory of one step, tokens and days of a training, energy, checkpoints, the roofline,
+// and the changes that would help most.
 #pragma once
 
 #include <optional>
@@ -38,7 +38,8 @@ struct RooflinePoint {
 };
 std::vector<RooflinePoint> roofline(const Prediction& prediction, const Target& target, const config::Config& config);
 
-// Of the forward and the backward of one micro-batch on a device of the slowest stage, with what recompute repeats.
+// The work of the forward and the backward of one micro-batch on a device of the slowest stage, with what recompute
+// repeats.
 struct ArithmeticIntensity {
   double flops = 0;  // of products and attention, as executed: causal attention that is fused computes half
   double bytes = 0;  // of memory, read and written; operands of a product once
@@ -51,7 +52,7 @@ ArithmeticIntensity arithmetic_intensity(const Prediction& prediction, const Tar
 // "212 FLOP a byte of memory, 3.1e+13 and 1.46e+11 of one micro-batch; the ridge is at 147".
 std::string text_of(const ArithmeticIntensity& intensity);
 
-// What most of the step's time goes to, as a sentence.
+// Says in a sentence what most of the step's time goes to.
 std::string limit(const Prediction& prediction);
 
 // A change of one key or two, and the step that it leads to.

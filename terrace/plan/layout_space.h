@@ -11,7 +11,7 @@
 
 namespace terrace::plan {
 
-// What a user wants of a layout beside that it is legal.
+// The wishes of a user for a layout, beside that it is legal.
 struct LayoutLimits {
   std::set<std::string> kept = {};                         // full names of keys that keep the given values
   std::function<bool(const config::Config&)> allows = {};  // null: every layout

@@ -24,7 +24,7 @@ struct MemoryNeed {
   std::string_view states_text() const;
 };
 
-// Of a parameter's states in a checkpoint: its fp32 weight and both moments.
+// The bytes of a parameter's states in a checkpoint: its fp32 weight and both moments.
 inline constexpr double checkpoint_bytes_per_parameter = 12;
 
 // The least memory that the run needs with its largest micro-batches, in the phase that needs most; temporary tensors

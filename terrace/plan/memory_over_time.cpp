@@ -89,7 +89,7 @@ class Changes {
     }
   }
 
-  // What the call takes beside whole weights and gradients.
+  // Adds the memory that the call takes beside whole weights and gradients.
   void add_movement(const StepInstruction& one, double reached, const schedule::TimeInterval& interval) {
     const bool begins = one.kind == Kind::begin_movement;
     if (!begins && one.kind != Kind::end_movement) return;

@@ -31,8 +31,8 @@ bool preserves(WireType type, Precision kept) {
 
 CallMemory unchanging(int64_t bytes) { return {.beginning = bytes, .moving = bytes, .ending = bytes}; }
 
-// Of a collective over `inner` x `outer` ranks, each of which has the same number of values in the end (for a gather:
-// in the beginning). The payload of its own values is sent, the payloads of all ranks are received and then decoded.
+// The memory of a gather over so many ranks, each of which has `values` values in the beginning. The payload of a
+// rank's own values is sent, the payloads of all ranks are received and then decoded.
 CallMemory gather_memory(WireType type, Precision kept, int64_t values, int64_t ranks, Hop hop) {
   if (preserves(type, kept)) return {};
   const int64_t own = config::wire_bytes(type, values, config::element_bytes(kept)), all = ranks * own;
@@ -42,8 +42,8 @@ CallMemory gather_memory(WireType type, Precision kept, int64_t values, int64_t 
   return memory;
 }
 
-// Of a gather by rails whose payloads are decoded between the hops: `values` of each of `node` x `nodes` ranks go
-// between nodes in one type, and what then arrived goes inside the node in another.
+// The memory of a gather by rails whose payloads are decoded between the hops: `values` of each of `node` x `nodes`
+// ranks go between nodes in one type, and the values that then arrived go inside the node in another.
 CallMemory gather_memory_of_two_types(WireType between_nodes, WireType inside, Precision kept, int64_t values,
                                       int64_t node, int64_t nodes, Hop hop) {
   if (hop == Hop::rails) return unchanging((1 + nodes) * config::wire_bytes(between_nodes, values, 0));
@@ -102,8 +102,8 @@ CallMemory reduction_memory(const Reduction& one, Hop hop) {
   return memory;
 }
 
-// In one call, or in a quantized type an exchange and a gather of the sums, of which the second begins and ends while
-// the rank waits.
+// The memory of an all-reduce. It is one call, or in a quantized type an exchange and a gather of the sums; the gather
+// begins and ends while the rank waits.
 CallMemory all_reduce_memory(const Reduction& one) {
   if (!config::is_quantized(one.type)) {
     return unchanging(preserves(one.type, one.kept) ? 0 : one.element() * one.values * one.inner);
@@ -184,7 +184,7 @@ CallMemory call_memory(const PlannedRun& run, const StepInstruction& instruction
     return gather_memory_of_two_types(type_of(Hop::rails), type_of(Hop::node), weights, values, node, ranks / node,
                                       instruction.hop);
   };
-  // Of ranks that differ from `inner` to `outer` of all.
+  // A sum over outer / inner ranks, which divides the buffer into `outer` parts where there were `inner`.
   const auto reduction = [&](int64_t inner, int64_t outer) {
     const bool hops = instruction.hop != Hop::whole;
     const int64_t here = hops ? sizes.rails_node / inner : outer / inner;

@@ -22,11 +22,11 @@ struct CallMemory {
   bool operator==(const CallMemory&) const = default;
 };
 
-// For a flat buffer of so many elements, whose weights have the type. `instruction` begins or ends a movement of a run
-// that goes by one route (Routing::automatic counts as flat).
+// The memory of a call for a flat buffer of so many elements, whose weights have this type. `instruction` begins or
+// ends a movement of a run that goes by one route (Routing::automatic counts as flat).
 CallMemory call_memory(const PlannedRun& run, const schedule::StepInstruction& instruction, int64_t padded_elements,
                        config::Precision weights);
-// For the flat buffers of the instruction's segment together.
+// The memory of a call for all flat buffers of the instruction's segment together.
 CallMemory call_memory(const PlannedRun& run, const schedule::StepInstruction& instruction);
 
 // The most that all movements of a stage's rank take at one time in a step that follows others. Micro-batches beyond

@@ -77,7 +77,7 @@ MovementTime MovementTimes::gather(Movement movement, const Places& places, Hop 
   if (places.whole.ranks == 1) return time;
   const auto values = static_cast<double>(elements), own = values / static_cast<double>(places.whole.ranks);
   if (!config::is_quantized(type)) {
-    // What payloads between the nodes are decoded to is in the type in which weights are kept.
+    // Payloads between the nodes are decoded to the type in which weights are kept.
     const bool follows_decoding = hop == Hop::node && config::is_quantized(type_of(Hop::rails));
     const double before = follows_decoding   ? values / static_cast<double>(places.ranks_in_node)
                           : hop == Hop::node ? 0

@@ -13,10 +13,10 @@
 
 namespace terrace::plan {
 
-// Of one call.
+// The time of one call of a movement.
 struct MovementTime {
   double seconds = 0;
-  int64_t tier = 0;   // whose links it uses
+  int64_t tier = 0;   // the tier whose links the call uses
   double bytes = 0;   // that one rank sends
   double coding = 0;  // seconds of the rank for encoding, decoding and converting values
 };
@@ -37,7 +37,7 @@ class MovementTimes {
     int64_t ranks_in_node = 1;
 
     const GroupPlace& of(schedule::Hop hop) const;
-    // Of so many elements, those that the call is about: between nodes a rank has its share of what its node has.
+    // The number of these elements that a call is about: between nodes a rank has its share of what its node has.
     int64_t moved(schedule::Hop hop, int64_t elements) const;
   };
 

@@ -8,7 +8,7 @@
 
 namespace terrace::plan {
 
-// What the page says of the plan beside its step; `command` is the one that makes the same plan.
+// The statements of the page about the plan beside its step; `command` is the command that makes the same plan.
 observe::PlanStatements statements_of(const Plan& plan, const std::string& command);
 
 // The whole page, titled by the configuration's file.

@@ -45,7 +45,7 @@ std::string micro_batch_text(const Plan& plan);
 // "atoms 1,024 on average, at most 2,048 a micro-batch": the sizes that were counted; "" where samples do not differ.
 std::string sizes_text(const Plan& plan);
 
-// What makes a change on a shell's command line: "--set layout.pipeline=1".
+// The options that make a change on a shell's command line: "--set layout.pipeline=1".
 std::string options_of(const Change& change);
 
 // The best layouts: a list of layouts with their settings, step_seconds, mfu, hfu, bubble_share, queued_share and the

@@ -23,7 +23,7 @@ schedule::UnitTable table_of(const config::Config& config, const schedule::Micro
                                        .on_gpu = config.train.device == "cuda"});
 }
 
-// Of the parameters for which `counts` is true, given whether they are always fp32.
+// The sizes of the parameters for which `counts` is true, given whether they are always fp32.
 PlannedTable::Sizes sizes_of(const schedule::UnitTable& rows, int64_t tensor_ranks, bool (*counts)(bool)) {
   PlannedTable::Sizes sizes;
   for (const schedule::UnitRow& row : rows) {

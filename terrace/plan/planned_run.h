@@ -23,8 +23,8 @@ struct PlannedTable {
   PlannedTable(schedule::UnitTable table, int64_t tensor_ranks, schedule::UnitTable of_largest = {});
 
   schedule::UnitTable rows, largest_rows;  // the latter is empty if both are equal
-  // By unit, of parameters on one tensor rank: elements, and with each parameter padded to the alignment of flat
-  // buffers without and with quantized movements (mesh::parameter_alignment).
+  // The sizes, by unit, of the parameters on one tensor rank: elements, and elements with each parameter padded to the
+  // alignment of flat buffers without and with quantized movements (mesh::parameter_alignment).
   struct Sizes {
     std::vector<int64_t> elements, aligned, aligned_to_blocks;
   };
@@ -34,13 +34,13 @@ struct PlannedTable {
   Sizes others;                      // of all other parameters, if there are such
 };
 
-// Of the configuration, with these micro-batches on each data-parallel rank.
+// The unit table of the configuration, with these micro-batches on each data-parallel rank.
 PlannedTable planned_table(const config::Config& config, const schedule::MicroBatchSizes& micro_batch);
-// As training divides the model. The costs of units have nearly the same proportions in micro-batches of all sizes; a
-// family whose samples differ divides by the costs of one average sample.
+// The partition by which training divides the model. The costs of units have nearly the same proportions in
+// micro-batches of all sizes; a family whose samples differ divides by the costs of one average sample.
 schedule::Partition planned_partition(const config::Config& config, const PlannedTable& table);
 
-// What many layouts have in common, so that a search computes it once; null: computed here.
+// The parts that many layouts have in common, so that a search computes them once; null: computed here.
 struct SharedParts {
   std::shared_ptr<const PlannedTable> table;             // of the configuration
   std::shared_ptr<const schedule::Partition> partition;  // of the table over the layout's virtual stages
@@ -53,8 +53,8 @@ struct PlannedRun {
   // Throws UserError if the configuration does not fit the ranks, see schedule/rank_share.h.
   PlannedRun(const config::Config& config, int64_t ranks, int64_t ranks_per_node, SharedParts shared = {});
 
-  // Of one micro-batch on one rank: of average size, from which times are computed, and the largest, which memory is
-  // needed for.
+  // The unit tables of one micro-batch on one rank: that of average size, from which times are computed, and the
+  // largest, for which memory is needed.
   const schedule::UnitTable& table() const { return shared.table->rows; }
   const schedule::UnitTable& largest_table() const {
     return shared.table->largest_rows.empty() ? table() : shared.table->largest_rows;
@@ -64,13 +64,13 @@ struct PlannedRun {
   // Elements of the parameters of a segment on one tensor rank, and padded as in its flat buffers.
   int64_t elements(int64_t segment) const;
   int64_t padded_elements(int64_t segment) const;
-  // Those of them that are fp32 beside 16-bit ones, which have a flat buffer of their own.
+  // The elements of a segment that are fp32 beside 16-bit ones, which have a flat buffer of their own.
   int64_t fp32_elements(int64_t segment) const;
   int64_t padded_fp32_elements(int64_t segment) const;
   bool has_two_types() const;
   // Bytes of the segment's whole weights.
   int64_t weight_bytes(int64_t segment) const;
-  // Of all segments that a stage holds.
+  // The elements of all segments that a stage holds.
   int64_t stage_elements(int64_t stage) const;
   int64_t stage_fp32_elements(int64_t stage) const;
   // Bytes of the buffers of the units that a stage computes.
@@ -90,7 +90,7 @@ struct PlannedRun {
 
  private:
   int64_t sum(const std::vector<int64_t>& by_unit, int64_t segment) const;
-  // Of the segment's flat buffer with these parameters.
+  // The padded elements of the segment's flat buffer with these parameters.
   int64_t padded(const PlannedTable::Sizes& sizes, int64_t segment) const;
 };
 

@@ -156,7 +156,7 @@ void PredictedCosts::time_movements() {
   config::Config in_fp32 = run_.config;
   in_fp32.train.precision = config::Precision::fp32;
   const MovementTimes fp32_times(in_fp32, run_.mesh, run_.sizes, machine_, algorithms_);
-  // Of the flat buffers of a segment, one after another.
+  // The time of a movement of the flat buffers of a segment, one after another.
   const auto time_of = [&](Movement movement, schedule::Hop hop, int64_t padded, int64_t fp32) {
     if (fp32 == 0) return times.of(movement, hop, padded);
     MovementTime time = fp32_times.of(movement, hop, fp32);

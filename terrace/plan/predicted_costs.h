@@ -29,14 +29,15 @@ class PredictedCosts {
   PredictedCosts(const PlannedRun& run, const machine::Machine& machine, const machine::Software& software);
 
   double seconds(int64_t stage, const schedule::StepInstruction& instruction) const;
-  // Of a send, also where it holds up the stage.
+  // The seconds of a send, also where it holds up the stage.
   double send_seconds(int64_t stage, const schedule::StepInstruction& instruction) const {
     return send(stage, instruction).seconds;
   }
   // The tier whose links a movement or send uses.
   int64_t link(int64_t stage, const schedule::StepInstruction& instruction) const;
   int64_t num_links() const;
-  // That one rank sends for a movement or send, and in a step in all collectives of the tensor ranks.
+  // The bytes that one rank sends for a movement or send, and those that it sends in a step in all collectives of the
+  // tensor ranks.
   double bytes(int64_t stage, const schedule::StepInstruction& instruction) const;
   double tensor_bytes(int64_t stage) const;
   int64_t tensor_tier() const;
@@ -63,7 +64,7 @@ class PredictedCosts {
   int64_t largest_output() const;
   void time_sends();
   void time_stages();
-  // Of passes over memory that read or write so many bytes for each of the segment's elements.
+  // The seconds of passes over memory that read or write so many bytes for each of the segment's elements.
   double pass_seconds(const schedule::StepInstruction& instruction, double element_bytes) const;
 
   const PlannedRun& run_;

@@ -1,4 +1,4 @@
-// What a run needs and how long its steps take on a machine, computed from the lists of instructions that the trainer
+// Predicts what a run needs and how long its steps take on a machine, from the lists of instructions that the trainer
 // executes. Nothing is measured and nothing is launched.
 #pragma once
 
@@ -29,13 +29,13 @@ struct StagePrediction {
   int64_t parameters = 0;  // elements on one rank before sharding
   // The whole weights of one segment on one rank, as a gather makes them: the most of a layer and of other segments.
   int64_t layer_weights_bytes = 0, other_weights_bytes = 0;
-  // What a rank sends once a step to sum gradients of which each tensor rank has a share, on average over the ranks
-  // that divide them.
+  // The bytes that a rank sends once a step to sum gradients of which each tensor rank has a share, on average over the
+  // ranks that divide them.
   double shares_bytes = 0;
   PassTime computation;  // of a step
   double update_seconds = 0;
-  // For other stages: the bubble of the pipeline, and transfers between stages that share links with other calls, as
-  // schedule::StageTimes divides them.
+  // The seconds of waiting for other stages: the bubble of the pipeline, and transfers between stages that share links
+  // with other calls, as schedule::StageTimes divides them.
   double bubble_seconds = 0, queued_seconds = 0;
   std::vector<ExposedTime> exposed = {};
 
@@ -70,8 +70,8 @@ struct Prediction {
 // The parts of the configuration's run as the program divides it. Throws UserError as check_target() does, or if the
 // configuration does not fit the ranks.
 PlannedRun planned_run(const config::Config& config, const Target& target);
-// With the route and the gathers between nodes that are fastest there, if the configuration does not give one and the
-// software has more than one.
+// The run with the route and the gathers between nodes that are fastest on the target, if the configuration does not
+// give one and the software has more than one.
 PlannedRun on_target(PlannedRun run, const Target& target);
 
 // A run that needs more memory than a device has is predicted all the same, with a reason. Throws as planned_run does.

@@ -1,4 +1,4 @@
-// How far predicted steps were from published ones, by kind of layout, and what follows for another prediction.
+// States how far predicted steps were from published ones, by kind of layout, and what follows for another prediction.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace terrace::plan {
 
-// What a layout's errors depend on most: "weights cut" (over data-parallel ranks), "tensor over nodes",
+// The kind of a layout, on which its errors depend most: "weights cut" (over data-parallel ranks), "tensor over nodes",
 // "pipeline over nodes", "pipeline in one node", "one stage over nodes" or "one stage in one node"; the first that
 // holds.
 std::string layout_kind(const config::Config& config, const Target& target);
 
-// Of all published runs with layouts of one kind that bench_plan_fidelity compares.
+// The errors of all published runs with layouts of one kind that bench_plan_fidelity compares.
 struct PublishedErrors {
   std::string kind = {};
   int64_t runs = 0;
@@ -42,7 +42,7 @@ std::vector<PublishedErrors> read_published_errors(const std::string& json);
 // machines/published_errors.json, which bench_plan_fidelity wrote, as it was when the program was built.
 const std::vector<PublishedErrors>& published_errors();
 
-// Within which a measured step lies if the prediction is as wrong as those of published runs were.
+// The interval within which a measured step lies if the prediction is as wrong as those of published runs were.
 struct StepInterval {
   PublishedErrors errors = {};  // of the layout's kind; runs = 0: no run has it
   double shortest_seconds = 0, longest_seconds = 0;

@@ -12,7 +12,7 @@ using config::RailsGather;
 using config::Routing;
 using schedule::Movement;
 
-// Of all movements of a segment of average size in a step.
+// The seconds of all movements of a segment of average size in a step.
 double movement_seconds(const PlannedRun& run, const mesh::ShardSizes& sizes, const machine::Machine& machine,
                         RailsGather gather) {
   const std::vector<Algorithm> algorithms = {Algorithm::ring, Algorithm::tree};

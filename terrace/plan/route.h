@@ -7,12 +7,13 @@
 
 namespace terrace::plan {
 
-// With layout.route = "auto": the route whose movements take less time in a step on the machine; flat where rails do
-// not fit the nodes, or have nothing to do. Otherwise the route of the layout.
+// The route of movements. With layout.route = "auto" it is the route whose movements take less time in a step on the
+// machine; flat where rails do not fit the nodes, or have nothing to do. Otherwise it is the route of the layout.
 config::Routing chosen_route(const PlannedRun& run, const machine::Machine& machine);
 
-// Of a run that has taken its route, with layout.rails_gather = "auto": the algorithm with which gathers between nodes
-// take less time. Without any such gather, and otherwise, that of the layout.
+// The algorithm of gathers between nodes, in a run that has taken its route. With layout.rails_gather = "auto" it is
+// the algorithm with which these gathers take less time. Otherwise, and without any such gather, it is that of the
+// layout.
 config::RailsGather chosen_rails_gather(const PlannedRun& run, const machine::Machine& machine);
 
 }  // namespace terrace::plan

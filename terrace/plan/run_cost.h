@@ -1,4 +1,5 @@
-// What a whole run costs on a machine: time, device-hours, energy, and the work that failures of nodes repeat.
+// Estimates what a whole run costs on a machine: time, device-hours, energy, and the work that failures of nodes
+// repeat.
 #pragma once
 
 #include <optional>
@@ -10,16 +11,16 @@
 
 namespace terrace::plan {
 
-// Nothing where the description of the machine lacks the figure from which a number follows.
+// The cost of a run. A number is missing where the description of the machine lacks the figure from which it follows.
 struct RunCost {
   int64_t steps = 0;
   double items = 0;                          // such as tokens
   double seconds = 0;                        // with what is repeated after failures
-  double device_hours = 0;                   // of these seconds
-  std::optional<double> energy_joules = {};  // of the devices in these seconds
+  double device_hours = 0;                   // in `seconds`
+  std::optional<double> energy_joules = {};  // of the devices in `seconds`
   std::optional<double> restarts = {};       // expected failures of the run's nodes
-  // Of `seconds`, what restarts take: the checkpoint is read, and on average half of the time between two checkpoints
-  // is lost. Nothing if there are no checkpoints, with which a restart begins at the first step.
+  // The part of `seconds` that restarts take: the checkpoint is read, and on average half of the time between two
+  // checkpoints is lost. Nothing if there are no checkpoints, with which a restart begins at the first step.
   std::optional<double> repeated_seconds = {};
   double checkpoint_interval_seconds = 0;  // 0: no checkpoints before the end
 };

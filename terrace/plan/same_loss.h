@@ -17,23 +17,24 @@ struct NoiseScale {
   std::string source = {};  // ", from runs/tiny at step 300"; "" where it was given as a number
 };
 
-// From "96", a number of samples above 0, or from the folder of a run (observe::read_noise_scale). Throws UserError for
-// anything else, whose text goes behind the name of the flag or key and its value.
+// Reads the noise scale from "96", a number of samples above 0, or from the folder of a run
+// (observe::read_noise_scale). Throws UserError for anything else; the error's text goes behind the name of the flag or
+// key and its value.
 NoiseScale noise_scale_of(const std::string& text);
 
-// What a run needs to a loss, as a multiple of what a reference run needs to the same loss.
+// The cost of a run up to a loss, as a multiple of the cost of a reference run up to the same loss.
 struct SameLoss {
   double steps = 1, samples = 1, seconds = 1;
 };
 // `seconds` and `reference_seconds` are of a step.
 SameLoss same_loss(double noise_scale, int64_t batch, double seconds, int64_t reference, double reference_seconds);
 
-// What the noise scale says of the configuration's global batch, and of half and twice of it.
+// Describe the configuration's global batch, and half and twice of it, by the noise scale.
 Json json_of(const NoiseScale& noise, int64_t batch);
 std::string text_of(const NoiseScale& noise, int64_t batch, const std::string& samples);
 
-// Beside the table of weak scaling: steps, samples, time and device-hours to the same loss as with the first number of
-// devices, and with how many devices the loss is reached first.
+// Describe, beside the table of weak scaling, the steps, samples, time and device-hours to the same loss as with the
+// first number of devices, and with how many devices the loss is reached first.
 Json json_of(const NoiseScale& noise, const Scaling& scaling);
 std::string text_of(const NoiseScale& noise, const Scaling& scaling, const std::string& samples);
 

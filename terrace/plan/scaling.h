@@ -1,4 +1,4 @@
-// How the time of a step changes with the number of devices.
+// Predicts how the time of a step changes with the number of devices.
 #pragma once
 
 #include <cstdint>

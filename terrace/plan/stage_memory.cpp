@@ -51,7 +51,7 @@ double most_temporary_bytes(const PlannedRun& run, int64_t stage) {
   return most;
 }
 
-// Of the segments of the stage one after another: the largest sum of the sizes of so many of them.
+// The largest sum of the sizes of `count` segments of the stage that follow one another.
 template <typename SizeOf>
 double largest_neighbours(const PlannedRun& run, int64_t stage, int64_t count, const SizeOf& size_of) {
   std::vector<int64_t> sizes;

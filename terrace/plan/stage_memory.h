@@ -37,8 +37,8 @@ struct StageMemory {
   double of(MemoryKind kind) const { return bytes[static_cast<size_t>(kind)]; }
 };
 
-// What a segment takes while it is computed, beside what is kept: its temporary tensors and, in a backward with
-// recompute, what its repeated forward saves.
+// The bytes that a segment takes while it is computed, beside those that are kept: its temporary tensors and, in a
+// backward with recompute, what its repeated forward saves.
 double temporary_bytes(const PlannedRun& run, int64_t segment, bool backward);
 
 StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::Software& software);

@@ -65,7 +65,7 @@ void separate_lanes(observe::StepRecord& record) {
   }
 }
 
-// What the seconds of the step went to, by the names that measured steps have.
+// The seconds of the step by what they went to, under the names that measured steps have.
 std::vector<observe::NamedFigure> seconds_of(const SimulatedStep& step, int64_t stage,
                                              const StagePrediction& prediction) {
   std::vector<observe::NamedFigure> seconds;

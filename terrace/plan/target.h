@@ -1,4 +1,4 @@
-// Where a run is predicted.
+// The machine, software and devices for which a run is predicted.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct Target {
   machine::Software software;
   int64_t devices = 1;  // as many ranks
 
-  // Of which devices are used; as many as devices if the machine has no nodes.
+  // The number of nodes of which devices are used; as many as devices if the machine has no nodes.
   int64_t nodes() const { return (devices + machine.devices_of("node") - 1) / machine.devices_of("node"); }
   // All devices if they are fewer than those of a node.
   int64_t ranks_per_node() const { return std::min(devices, machine.devices_of("node")); }

@@ -1,4 +1,5 @@
-// What it costs that groups of tensor ranks leave a node or a package: the step with smaller groups on as many devices.
+// Predicts what it costs that groups of tensor ranks leave a node or a package: the step with smaller groups on as many
+// devices.
 #pragma once
 
 #include <optional>

@@ -14,7 +14,7 @@ namespace {
 using schedule::Operation;
 using schedule::TensorCollective;
 
-// In passes over the scores, where attention writes them to memory.
+// The bytes of passes over the scores, where attention writes them to memory.
 double score_bytes(const Operation& one, const ComputingRank& rank) {
   if (rank.software.fused_attention) return 0;
   const auto rows = static_cast<double>(one.m * config::element_bytes(rank.precision));
@@ -44,15 +44,15 @@ double attention_seconds(const Operation& one, const ComputingRank& rank) {
   return one.flops() / device.attention_rate(rank.precision) + device.kernel_seconds;
 }
 
-// What the activation between two products returns. Its own kernel reads one or two tensors of that size and writes
-// one; within a product it only writes.
+// The bytes that the activation between two products returns. An activation's own kernel reads one or two tensors of
+// that size and writes one; within a product it only writes.
 double activated_bytes(const Operation& one) {
   const double passes = one.count == 0 ? 1 : one.name == "swiglu" ? 3 : 2;
   return one.bytes / passes;
 }
 
-// That an operation between products reads and writes in the program. The loss is counted with the logits if the
-// program states its bytes.
+// The bytes that an operation between products reads and writes in the program. The loss is counted with the logits if
+// the program states its bytes.
 double element_bytes(const Operation& one, const machine::Software& software) {
   const bool activates = one.name == "gelu" || one.name == "swiglu";
   if (activates && software.activation_passes > 0) return software.activation_passes * activated_bytes(one);
@@ -61,7 +61,7 @@ double element_bytes(const Operation& one, const machine::Software& software) {
   return software.element_passes * one.bytes;
 }
 
-// What this program does and that one does not.
+// Whether this program has the operation and the program that is predicted does not.
 bool is_left_out(const Operation& one, const machine::Software& software) {
   return !software.copies_sequences && (one.name == "reorder" || one.name == "concatenate");
 }
@@ -141,7 +141,7 @@ void add_collectives(PassTime& pass, const std::vector<TensorCollective>& collec
   pass.of(TimeKind::tensor_sums) = exposed;
 }
 
-// What selective recompute repeats of a forward.
+// The time of the part of a forward that selective recompute repeats.
 PassTime selectively_repeated(const std::vector<Operation>& forward, const ComputingRank& rank) {
   const auto time_of = [&](std::initializer_list<Operation::Kind> kinds, double kernels) {
     std::vector<Operation> repeated;

@@ -14,7 +14,7 @@
 
 namespace terrace::plan {
 
-// What the time of a computation consists of.
+// The parts of the time of a computation.
 enum class TimeKind {
   products,
   attention,
@@ -49,7 +49,7 @@ struct UnitTime {
   PassTime input_gradient;  // with what recompute repeats of the forward
 };
 
-// What a unit's time depends on beside its operations.
+// The rank that computes a unit; together with the unit's operations it decides the unit's time.
 struct ComputingRank {
   const machine::Machine& machine;
   const machine::Software& software;
@@ -61,8 +61,8 @@ struct ComputingRank {
 // Seconds of the device for `count` products in one kernel (machine/product_time.h).
 double product_seconds(const schedule::Operation& products, config::Precision precision, const machine::Device& device);
 
-// With `recompute` the unit's forward is repeated before its input gradient: all of it (full), or what the
-// program repeats of it, in this one attention (selective).
+// The time of a unit. With `recompute` its forward is repeated before its input gradient: all of the forward (full), or
+// the part that the program repeats, which in this program is attention (selective).
 UnitTime unit_time(const schedule::Operations& operations, config::Recompute recompute, const ComputingRank& rank);
 
 }  // namespace terrace::plan
