@@ -10,7 +10,7 @@
 
 namespace terrace::search {
 
-// What a command may name beside parameters and derived numbers.
+// The names that a command may use beside those of parameters and derived numbers.
 inline constexpr const char* command_names[] = {"result", "folder", "config", "budget", "trial"};
 
 class Commands : public TrialEvaluator {

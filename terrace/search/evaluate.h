@@ -1,4 +1,5 @@
-// What a trial gives: figures, or the reason why it failed; and what all ways to evaluate a trial have in common.
+// Evaluates a trial: an outcome has figures, or the reason why the trial failed; and what all ways of evaluation have
+// in common.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace terrace::search {
 struct Outcome {
   std::vector<double> figures = {};  // in the order of Study::figures; empty if the trial failed
   std::string failure = {};  // "oom", "layout", "time", "stopped", "start", "objective", "reported", "error", ""
-  std::string reason = {};   // of the failure
+  std::string reason = {};   // the reason of the failure
 
   bool failed() const { return !failure.empty(); }
 };

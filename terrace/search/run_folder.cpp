@@ -51,7 +51,7 @@ Outcome failed_outcome(const ChildEnd& end, const std::string& failure, const Ch
     case ChildEnd::How::exited:
       break;
   }
-  // What a shell, mpirun's and env's exit codes say of a program that is missing or must not be executed.
+  // These are the exit codes of a shell, mpirun and env for a program that is missing or must not be executed.
   const bool was_started = end.code != 126 && end.code != 127;
   return {.failure = was_started ? failure : "start",
           .reason = fmt::format("exit code {}: {}", end.code, end_of_log(trial_folder))};

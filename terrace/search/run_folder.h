@@ -15,7 +15,7 @@ std::filesystem::path trial_folder(const std::filesystem::path& search_folder, i
 // Makes the folder of the job's trial, empty if the job begins it.
 std::filesystem::path open_trial_folder(const std::filesystem::path& search_folder, const Job& job);
 
-// Where the trial's output lies in its folder.
+// The path of the file in the trial's folder that holds the trial's output.
 std::filesystem::path log_path(const std::filesystem::path& trial_folder);
 // The last lines of the output, at most `most` characters of them.
 std::string end_of_log(const std::filesystem::path& trial_folder, size_t most = 400);

@@ -99,7 +99,8 @@ class Run {
   enum class Source { here, earlier, elsewhere };
 
   static constexpr size_t most_kept = 3;  // trials whose checkpoints are kept
-  // How often a worker looks at the others while it waits for them, and while it waits for trials of its own.
+  // The time between two looks of a worker at the others: while it waits for them, and while it waits for trials of its
+  // own.
   static constexpr auto idle_look = std::chrono::seconds(1), busy_look = std::chrono::seconds(5);
 
   bool stops() const { return options_.stops && options_.stops(); }
@@ -288,8 +289,8 @@ class Run {
     return same;
   }
 
-  // Where outcomes are exact the oldest trial under way, otherwise the one that ends first; the end if the search is to
-  // stop before, or it is time to look at the other workers.
+  // Waits for the oldest trial under way where outcomes are exact, otherwise for the trial that ends first. Returns the
+  // end of the list if the search is to stop before, or if it is time to look at the other workers.
   std::deque<Pending>::iterator wait_for_one() {
     constexpr auto pause = std::chrono::milliseconds(100);
     const auto waits_no_more = [&] { return stops() || (!is_replaying() && Clock::now() - looked_ >= busy_look); };

@@ -12,10 +12,10 @@
 
 namespace terrace::search {
 
-// What a search has done so far, for a display.
+// The progress of a search so far, for a display.
 struct SearchState {
   const std::vector<Trial>& finished;  // by their ends
-  std::vector<Job> running;            // here
+  std::vector<Job> running;            // jobs of this worker
   size_t workers = 1;
 };
 
@@ -47,8 +47,9 @@ struct SearchResult {
   int64_t failed() const;
   // Rows may be parts of a trial.
   int64_t count() const;
-  // Of one goal: the trials that did not fail, the best first; with successive halving only those that reached the
-  // highest budget that any reached. Of several goals: the Pareto front, by the first goal. At most `count`.
+  // The best trials, at most `count`. With one goal these are the trials that did not fail, the best first; with
+  // successive halving only those that reached the highest budget that any trial reached. With several goals they are
+  // the Pareto front, by the first goal.
   std::vector<Trial> best(size_t count) const;
 };
 

@@ -15,7 +15,7 @@
 namespace terrace::search {
 namespace {
 
-// Where the trial ran: "on 8 devices of frontier".
+// Says where the trial ran: "on 8 devices of frontier".
 std::string shown_place(const Study& study, const Trial& trial) {
   if (!study.space.has("devices")) return "";
   const int64_t devices = devices_of(study, trial.point);

@@ -1,4 +1,4 @@
-// What a search found: a table or JSON of the best trials, and their configurations as files.
+// Reports what a search found: a table or JSON of the best trials, and their configurations as files.
 #pragma once
 
 #include <filesystem>

@@ -11,7 +11,7 @@
 namespace terrace::search {
 namespace {
 
-// What the first line begins with.
+// The beginning of the first line.
 std::string beginning(const std::string& id) { return fmt::format("{{\"session\":\"{}\"", id); }
 
 }  // namespace
@@ -94,7 +94,7 @@ void Session::apply(const Json& line) {
     const auto point = study_.space.point_of(line.at("point").get<std::vector<std::string>>());
     if (line.contains("instead_of")) open_claims_.erase(line.at("instead_of").get<int64_t>());
     next_job_ = std::max(next_job_, job + 1);
-    // Those of a study with other parameters are of no use, and are refused with it.
+    // Jobs of a study with other parameters are of no use, and are refused with that study.
     if (finished_.contains(job) || !point) return;
     open_claims_[job] = {{.id = job,
                           .trial = line.at("trial").get<int64_t>(),

@@ -50,7 +50,7 @@ class Session {
   // The job's row is in results.csv.
   void finish(int64_t job);
 
-  // Those that have not left.
+  // The workers that have not left.
   const std::map<std::string, Worker>& workers() const { return workers_; }
   // Jobs without a row in results.csv, of workers that have left too.
   const std::map<int64_t, Claim>& open_claims() const { return open_claims_; }

@@ -168,7 +168,7 @@ std::optional<Job> Workers::take_over() {
   for (const auto& [id, claim] : session_.open_claims()) {
     if (session_.workers().contains(claim.worker)) continue;
     Job job = claim.job;
-    // What was begun again has a folder of its own: processes of the dead worker may still write into the old one.
+    // A job that is begun again has a folder of its own: processes of the dead worker may still write into the old one.
     job.id = next_job();
     if (!claim.job.continues()) job.trial = job.id;
     session_.add_claim({job, name_}, id);

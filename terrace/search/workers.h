@@ -41,7 +41,8 @@ class Workers {
   [[nodiscard]] Turn take_turn();
 
   // All of the following need the turn.
-  // What other workers have finished, and what they have begun, since the last call.
+  //
+  // The trials that other workers have finished, and the jobs that they have begun, since the last call.
   std::vector<Trial> take_finished();
   std::vector<Job> take_begun();
   // The number of a new job.
@@ -56,8 +57,8 @@ class Workers {
   // Leaves. Returns whether no other worker is left.
   bool leave();
 
-  // As of the last turn: the number of workers, this one included until it leaves; the new trials that others have
-  // under way; whether others have anything under way; and whether they have this point under way.
+  // The state at the last turn: the number of workers, this one included until it leaves; the new trials that others
+  // have under way; whether others have anything under way; and whether they have this point under way.
   size_t count() const { return session_.workers().size(); }
   int64_t trials_elsewhere() const;
   bool is_working_elsewhere() const;

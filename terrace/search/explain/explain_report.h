@@ -1,4 +1,4 @@
-// What an explanation found: tables for a terminal, JSON, and an HTML page.
+// Reports what an explanation found: tables for a terminal, JSON, and an HTML page.
 #pragma once
 
 #include <string>

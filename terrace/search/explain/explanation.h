@@ -1,5 +1,5 @@
-// Which parameters of a search matter: a tree model of the trials, and what each parameter and each pair of parameters
-// contributes to it by exact TreeSHAP.
+// Explains which parameters of a search matter: a tree model of the trials, and what each parameter and each pair of
+// parameters contributes to it by exact TreeSHAP.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace terrace::search {
 
-// What an objective is explained from: the trials that did not fail, or all of them, with the worst value of the others
-// in place of a failure, as the search itself sees them.
+// The trials from which an objective is explained: those that did not fail, or all of them, with the worst value of the
+// others in place of a failure, as the search itself sees them.
 enum class FailuresAs { left_out, worst };
 
 struct PairEffect {
@@ -22,15 +22,15 @@ struct PairEffect {
   double effect = 0;             // mean over trials of |what both contribute together|
 };
 
-// What a model of one figure of the trials says. Effects have the unit of the figure.
+// The explanation of one figure of the trials by a model. Effects have the unit of the figure.
 struct Attribution {
-  std::string name;  // of the objective, or "failure", which is 1 where a trial failed and 0 where it did not
+  std::string name;  // the objective's name, or "failure", which is 1 where a trial failed and 0 where it did not
   bool is_failure = false;
   bool smaller_is_better = false;
-  size_t trials = 0;               // that the model was fitted to
+  size_t trials = 0;               // the number of trials that the model was fitted to
   double mean = 0;                 // of the figure over these trials
   std::optional<double> fit = {};  // R^2 of trials that the model has not seen, in five folds; none if they are too few
-  // By parameter. A parameter that some trials do not have counts by those that have it.
+  // Numbers by parameter. A parameter that some trials do not have counts by the trials that have it.
   std::vector<size_t> trials_with = {};    // the trials that have it
   std::vector<double> effects = {};        // mean |SHAP value|
   std::vector<double> own_effects = {};    // mean |the part of the SHAP value that needs no other parameter|
@@ -50,7 +50,7 @@ struct Explanation {
   std::vector<Attribution> attributions = {};
   // The trials that did not fail by their first objective, the best first.
   std::vector<size_t> best = {};
-  // By trial, the best first objective up to it; none before the first trial that did not fail.
+  // The best first objective up to each trial, by trial; none before the first trial that did not fail.
   std::vector<std::optional<double>> best_so_far = {};
   // The trials that no other one betters in one objective without being worse in another.
   std::vector<size_t> pareto_front = {};
@@ -60,10 +60,10 @@ struct Explanation {
 // same in all of them.
 Explanation explain(const TrialTable& trials, FailuresAs failures);
 
-// By trial, the index of each parameter's value. One column for each parameter, also for words, so that its SHAP value
-// is Shapley's of the parameter; trees cut between values, so that their distances have no effect. A trial without the
-// parameter has the middle one of its values: no cut tells such trials from the others, so what they differ in is an
-// effect of the parameter on which the existence depends.
+// The features of these rows: the index of each parameter's value, by trial. There is one column for each parameter,
+// also for words, so that its SHAP value is Shapley's of the parameter; trees cut between values, so that their
+// distances have no effect. A trial without the parameter has the middle one of its values: no cut tells such trials
+// from the others, so what they differ in is an effect of the parameter on which the existence depends.
 Features features_of(const TrialTable& trials, const std::vector<size_t>& rows);
 
 // The trials, in order, that no other one betters in one of the figures without being worse in another. Trials without

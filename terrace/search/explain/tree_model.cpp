@@ -47,7 +47,7 @@ void configure(BoosterHandle booster, const BoostingSettings& settings) {
   set_parameter(booster, "eta", fmt::format("{}", settings.shrink));
 }
 
-// As XGBoosterPredictFromDMatrix numbers them.
+// The types of predictions as XGBoosterPredictFromDMatrix numbers them.
 constexpr int plain_predictions = 0, exact_contributions = 2, exact_interactions = 4;
 
 }  // namespace

@@ -31,7 +31,7 @@ class TreeModel {
   TreeModel(const TreeModel&) = delete;
   ~TreeModel();
 
-  // By row.
+  // The predictions by row.
   std::vector<double> predict(const Features& features) const;
 
   // TreeSHAP values, [rows, columns + 1]: a feature's share of the prediction, and last the base value, which is the

@@ -83,7 +83,7 @@ std::vector<TriedFigure> recorded_objectives(const std::filesystem::path& folder
   return objectives;
 }
 
-// In the natural sign of the objective; none if the trial failed.
+// The objective in its natural sign; none if the trial failed.
 std::optional<double> read_one_objective(const ResultsTable& table, size_t row, size_t column) {
   const std::string& text = table.cell(row, column);
   if (const std::optional<double> number = parse_number(text)) return number;
@@ -118,10 +118,10 @@ void read_objectives(const ResultsTable& table, TrialTable& trials) {
   }
 }
 
-// None if a cell holds a word, or all are empty.
+// Reads a column of figures; none if a cell holds a word, or all cells are empty.
 std::optional<TriedFigure> read_figure(const ResultsTable& table, size_t column) {
   TriedFigure figure{.name = table.columns()[column].substr(2)};
-  // Of the figures that `terrace search` writes, these are costs.
+  // These are the figures of `terrace search` that are costs.
   figure.smaller_is_better =
       figure.name.ends_with("_seconds") || figure.name.ends_with("_bytes") || figure.name.ends_with("loss");
   bool has_number = false;
@@ -136,7 +136,8 @@ std::optional<TriedFigure> read_figure(const ResultsTable& table, size_t column)
   return figure;
 }
 
-// Of successive halving a row is a budget that a trial has reached. All trials have reached the first.
+// Keeps the rows of the first budget. With successive halving a row is a budget that a trial has reached, and all
+// trials have reached the first.
 void keep_first_budget(ResultsTable& table) {
   // DeepHyper's m:budget is not that of a part of a trial.
   if (std::ranges::find(table.columns(), "m:trial") == table.columns().end()) return;

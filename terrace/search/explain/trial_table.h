@@ -14,7 +14,7 @@ struct TriedParameter {
   std::string name;
   bool is_numeric = false;               // every value that is not missing is a number
   std::vector<std::string> values = {};  // each once: numbers ascending, words by alphabet, a missing value first
-  std::vector<size_t> indices = {};      // by trial: which of them
+  std::vector<size_t> indices = {};      // by trial: the index of its value in `values`
 
   // Whether the trial has a value.
   bool exists(size_t trial) const { return !values[indices[trial]].empty(); }
@@ -30,8 +30,8 @@ struct TriedFigure {
 struct TrialTable {
   std::filesystem::path path;
   std::vector<TriedParameter> parameters = {};
-  // From `objective`, or objective_0, objective_1 ..; with names and natural signs if study.txt stands beside the file:
-  // the file has the negative of what is minimized. NaN where the trial failed.
+  // The columns `objective`, or objective_0, objective_1 ..; with names and natural signs if study.txt stands beside
+  // the file: the file has the negative of what is minimized. NaN where the trial failed.
   std::vector<TriedFigure> objectives = {};
   std::vector<std::string> failures = {};  // by trial: "F_oom"; "" if it did not fail
   std::vector<std::string> job_ids = {};   // by trial; the number of the row without such a column

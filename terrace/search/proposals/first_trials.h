@@ -15,8 +15,8 @@ void refuse_missing_program(const Trial& trial, const std::vector<Trial>& trials
 // gave none.
 void refuse_missing_goal(const std::vector<Trial>& trials);
 
-// What makes all of the first trials fail in the same way lies in no parameter. Throws UserError if there are ten
-// trials or more, fewer than ten of which were judged before, and all failed with the same reason.
+// A cause that makes all of the first trials fail in the same way lies in no parameter. Throws UserError if there are
+// ten trials or more, fewer than ten of which were judged before, and all failed with the same reason.
 void refuse_repeated_failure(const std::vector<Trial>& trials, size_t judged);
 
 }  // namespace terrace::search

@@ -85,7 +85,8 @@ class TreeGrower {
     return best;
   }
 
-  // None if the samples are equal in the coordinate; otherwise both sides have a sample.
+  // A random cut of the samples in a coordinate. None if the samples are equal in the coordinate; otherwise both sides
+  // have a sample.
   std::optional<Forest::Cut> random_cut(std::span<const size_t> samples, size_t coordinate) {
     const auto of = [&](size_t sample) { return point(sample)[coordinate]; };
     const auto [least, largest] = std::ranges::minmax_element(samples, {}, of);

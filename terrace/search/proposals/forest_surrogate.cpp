@@ -9,7 +9,7 @@
 namespace terrace::search {
 namespace {
 
-// Of all trials; 0 while every trial failed.
+// The worst objective of all trials; 0 while every trial failed.
 double worst_of(const std::vector<Objective>& objectives) {
   double worst = std::numeric_limits<double>::infinity();
   for (const Objective& objective : objectives) {

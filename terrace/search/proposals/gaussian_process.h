@@ -18,11 +18,11 @@ class GaussianProcess {
   // Coordinates are in [0, 1]; two different values of a categorical one are a distance of 1 apart.
   explicit GaussianProcess(std::vector<bool> is_categorical);
 
-  // Of the lengths' prior, which they begin with.
+  // The median of the lengths' prior, at which the lengths begin.
   static double median_length(size_t coordinates);
 
   size_t size() const { return size_; }
-  // [size, coordinates], in the order of add().
+  // The points [size, coordinates], in the order of add().
   std::span<const double> points() const { return points_; }
   std::span<const double> point(size_t number) const {
     return points().subspan(number * is_categorical_.size(), is_categorical_.size());
@@ -33,7 +33,7 @@ class GaussianProcess {
   void add_expected(std::span<const double> at);
   // Keeps the first points; set_values() must follow.
   void truncate(size_t size);
-  // By point; they should have about mean 0 and variance 1. Work: size^2.
+  // Sets the values by point; they should have about mean 0 and variance 1. Work: size^2.
   void set_values(const std::vector<double>& values);
 
   // Moves the lengths and the noise towards a greater likelihood of the values (equation 2.30), with a prior.

@@ -28,14 +28,14 @@ class GaussianSurrogate : public Surrogate {
   double promise_bound(const Point& point) const override;
 
  private:
-  // Of one kind of failure, from the trials that failed so and from those that did not fail.
+  // The model of one kind of failure, from the trials that failed so and from those that did not fail.
   struct Failures {
     LogisticTrend trend;
     GaussianProcess residuals;          // of the outcomes less their trend
     std::vector<double> outcomes = {};  // 1, or -1 if the trial failed
 
     void add(std::span<const double> scaled, double outcome);
-    // Of the outcome, by what the residual is predicted to be.
+    // The prediction of the outcome, given the prediction of its residual.
     GaussianProcess::Prediction outcome(const Point& scaled, const GaussianProcess::Prediction& residual) const;
   };
 

@@ -18,14 +18,14 @@ class Grid {
   // The number of points. None if it is infinite or above 2^62, or if the parameters that conditions name have too many
   // combinations.
   std::optional<uint64_t> size() const { return size_; }
-  // Of an index below size(). Without conditions the last parameter changes first.
+  // The point of an index below size(). Without conditions the last parameter changes first.
   Point point(uint64_t index) const;
 
  private:
   // A combination of values of the parameters that conditions name.
   struct Branch {
     Point point;       // the values, and `absent` where a parameter does not exist
-    uint64_t end = 0;  // of the numbers of the points with these values, which begin where those before end
+    uint64_t end = 0;  // where the numbers of its points end, which begin where those of the branch before end
   };
   // Parameters that conditions join, directly or through others.
   struct Group {

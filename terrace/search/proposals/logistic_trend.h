@@ -21,7 +21,8 @@ class LogisticTrend {
   void fit(std::span<const double> points, std::span<const double> outcomes);
   // The expected outcome, from -1 to 1.
   double expected(std::span<const double> at) const;
-  // Of an outcome with that expectation; 1 if the outcomes are all alike, which tells little of other points.
+  // The largest variance of an outcome with the expectation of expected(); 1 if the outcomes are all alike, which tells
+  // little of other points.
   double most_variance(std::span<const double> at) const;
 
  private:

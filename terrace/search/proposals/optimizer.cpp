@@ -158,7 +158,7 @@ std::vector<Point> Optimizer::open_neighbours(const Point& point, std::string_vi
   return list;
 }
 
-// Of the best trial; none if all of its neighbours were tried.
+// The most promising neighbour of the best trial; none if all of its neighbours were tried.
 std::optional<Point> Optimizer::most_promising_neighbour() const {
   const std::vector<const Finished*> best = best_trials();
   if (best.empty()) return std::nullopt;

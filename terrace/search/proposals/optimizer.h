@@ -19,7 +19,7 @@ struct OptimizerOptions {
   Method method = Method::bayesian;
   uint64_t seed = 1;
   size_t candidates = 1000;  // random points among which the most promising is looked for
-  size_t best_of = 10;       // best trials whose neighbours are candidates too
+  size_t best_of = 10;       // the number of best trials whose neighbours are candidates too
   size_t climbs = 3;         // candidates from which it is looked for step by step
 };
 
@@ -33,10 +33,10 @@ class Optimizer {
   std::optional<Point> ask();
   // A point that another worker tries is pending until tell().
   void expect(const Point& point) { known_.emplace(point, false); }
-  // Of a pending point, or of one of an earlier search.
+  // Takes the objective of a pending point, or of a point of an earlier search.
   void tell(const Point& point, Objective objective, const std::string& failure = "");
-  // Of a search with several goals, each the larger the better; empty if the trial failed. All trials have as many.
-  // `failure` is the kind of failure, such as "oom".
+  // Takes the objectives of a search with several goals, each the larger the better; empty if the trial failed. All
+  // trials have as many objectives. `failure` is the kind of failure, such as "oom".
   void tell(const Point& point, const std::vector<double>& objectives, const std::string& failure = "");
 
  private:

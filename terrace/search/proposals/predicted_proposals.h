@@ -46,7 +46,7 @@ class PredictedProposals {
   bool minimizes_;
   std::vector<bool> used_;
   GaussianProcess gaussian_;  // of the errors of the trials that have ended
-  // By trial that has ended: the error of the prediction as a logarithm; none if the trial failed.
+  // The error of the prediction as a logarithm, by trial that has ended; none if the trial failed.
   std::vector<std::optional<double>> errors_;
 };
 

@@ -1,4 +1,4 @@
-// What finished trials tell about other points. docs/search.md has the arithmetic.
+// Predicts from finished trials what other points promise. docs/search.md has the arithmetic.
 #pragma once
 
 #include <optional>
@@ -29,9 +29,9 @@ class Surrogate {
   // is expected of them, so that other points promise more.
   virtual void prepare(const std::vector<Point>& pending) = 0;
 
-  // What a trial at the point promises; only the order of the promises of one preparation has a meaning.
+  // The promise of a trial at the point; only the order of the promises of one preparation has a meaning.
   virtual double promise(const Point& point) const = 0;
-  // No less than the promise, with less work where there is a way.
+  // A bound that is no less than the promise, with less work where there is a way.
   virtual double promise_bound(const Point& point) const { return promise(point); }
 };
 

@@ -1,4 +1,4 @@
-// Which parameters of a space exist at a point, by the conditions among them.
+// Determines which parameters of a space exist at a point, by the conditions among them.
 #pragma once
 
 #include <cstddef>

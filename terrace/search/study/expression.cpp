@@ -12,7 +12,7 @@ namespace {
 
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
-// With the sign of b.
+// The remainder of a / b, with the sign of b.
 double modulo(double a, double b) { return b == 0 ? not_a_number : a - b * std::floor(a / b); }
 
 // A side that decides alone decides also if the other is NaN.

@@ -24,7 +24,7 @@ class Expression {
   const std::vector<std::string>& names() const { return names_; }
   // Says where evaluate() finds the value of each name.
   void bind(const std::function<size_t(const std::string&)>& slot_of);
-  // What bind() was given, by name.
+  // The slots that bind() was given, by name.
   const std::vector<size_t>& slots() const { return slots_; }
   // If bind() was not called, the values are those of names().
   double evaluate(std::span<const double> values) const;
@@ -58,7 +58,7 @@ class Expression {
     log2,
     divides,
   };
-  // In postfix order: operands come before their operation.
+  // A step of the expression in postfix order: operands come before their operation.
   struct Step {
     Operation operation;
     double number = 0;

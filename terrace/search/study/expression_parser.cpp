@@ -215,7 +215,7 @@ class ExpressionParser {
     size_t count = 0;
     do {
       disjunction();
-      // Those with more than two arguments take them two at a time.
+      // Functions with more than two arguments take them two at a time.
       if (++count > 1) add(function->operation);
     } while (take(","));
     if (count == 1 && function->most == 1) add(function->operation);

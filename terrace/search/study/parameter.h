@@ -36,7 +36,8 @@ struct Parameter {
   double first() const { return has_values() ? 0 : low; }
 };
 
-// By parameter: its number, or the index of its value if it has a list of values, or `absent`.
+// The coordinates of a point, by parameter: its number, or the index of its value if it has a list of values, or
+// `absent`.
 using Point = std::vector<double>;
 
 // The coordinate of a parameter that does not exist at a point. So points that differ only in what does not exist are

@@ -138,8 +138,8 @@ std::vector<double> Space::numbers(const Point& point) const {
   return numbers;
 }
 
-// By parameter and derived number, whether it does not exist; empty if all exist. What is derived from a parameter that
-// does not exist does not exist either.
+// Whether each parameter and each derived number does not exist; empty if all exist. A number that is derived from a
+// parameter that does not exist does not exist either.
 std::vector<bool> Space::missing_numbers(const Point& point) const {
   if (std::ranges::find(point, absent) == point.end()) return {};
   std::vector<bool> missing;

@@ -35,7 +35,7 @@ class Space {
   const std::vector<Derived>& derived() const { return derived_; }
   const std::vector<Expression>& constraints() const { return constraints_; }
 
-  // By parameter, whether it is categorical.
+  // Whether each parameter is categorical.
   std::vector<bool> categorical() const;
 
   // Whether some parameter exists only under a condition.
@@ -58,13 +58,14 @@ class Space {
 
   // Parameters, derived numbers and constants, in which expressions find their names. What does not exist is NaN.
   std::vector<double> numbers(const Point& point) const;
-  // By constraint, whether it holds; one that names what does not exist holds.
+  // Whether each constraint holds; a constraint that names what does not exist holds.
   std::vector<bool> held_constraints(const Point& point) const;
   bool holds_constraints(const Point& point) const;
-  // Of a parameter or a derived number; NaN if it has no value, such as after a division by 0, or does not exist.
+  // The number of a parameter or a derived number; NaN if it has no value, such as after a division by 0, or does not
+  // exist.
   double number(const Point& point, const std::string& name) const;
-  // Whether it is the name of a parameter or of a derived number; and its value there as a text without quotes, "" if
-  // it does not exist.
+  // Whether `name` is that of a parameter or of a derived number; and the value of the name at the point as a text
+  // without quotes, "" if it does not exist.
   bool has(const std::string& name) const;
   std::string text_of(const Point& point, const std::string& name) const;
 
@@ -74,7 +75,7 @@ class Space {
   // The texts of a point in results.csv, by parameter, "" where it does not exist, and the point that they stand for;
   // none if one of them is no value of its parameter, or is missing where the parameter exists, or the other way round.
   std::vector<std::string> texts(const Point& point) const;
-  // The same for people, with four digits of reals.
+  // The texts of a point for people, with four digits of reals.
   std::vector<std::string> shown(const Point& point) const;
   std::optional<Point> point_of(const std::vector<std::string>& texts) const;
 

@@ -225,7 +225,7 @@ class StudyReader {
     return search_ && !table_.is_command() && !has_derived("devices") && !has_parameter("devices");
   }
 
-  // What is wrong with a name that the file gives; "" if it is a key of the configuration, or expressions use it.
+  // Says what is wrong with a name that the file gives; "" if it is a key of the configuration, or expressions use it.
   std::string name_problem(const std::string& name, const std::set<std::string>& used) const {
     if (!is_key(name) || !config_) {
       return used.contains(name) || name == "devices"
@@ -241,7 +241,7 @@ class StudyReader {
            (nearest.empty() ? "docs/configuration.md lists them" : fmt::format("did you mean {}?", nearest));
   }
 
-  // What is wrong with the names in an expression, or "".
+  // Says what is wrong with the names in an expression; "" if nothing is.
   std::string expression_problem(const Expression& expression) const {
     std::vector<std::string> known;
     for (const Parameter& parameter : parameters_) known.push_back(parameter.name);

@@ -11,10 +11,10 @@
 namespace terrace::search {
 
 enum class Method { bayesian, forest, random, exhaustive, successive_halving };
-// From one of these words.
+// The method that one of these words names.
 Method method_of(const std::string& word);
 
-// What evaluates a trial: a prediction, a training run, or a command of the user.
+// The evaluator of a trial: a prediction, a training run, or a command of the user.
 enum class Evaluator { simulate, train, command };
 
 // A figure of the trials that is optimized.
@@ -42,14 +42,14 @@ struct StudySettings {
   std::vector<Goal> goals;
   std::string config;  // the training configuration that is varied; "": none, of a command
   std::string machine = "laptop", software = "terrace";
-  // Of predictions, by which they compare global batches: a number of samples, or a run's folder; "": none.
+  // The noise scale by which predictions compare global batches: a number of samples, or a run's folder; "": none.
   std::string noise_scale = {};
   std::string devices;  // an expression; also the name of its value in other expressions
   Method method = Method::bayesian;
   int64_t trials = 0;    // 0: 100, or all points of an exhaustive search
   int64_t parallel = 0;  // 0: 4 simulated trials, or one other
   uint64_t seed = 1;
-  // Of training runs and commands.
+  // Settings of training runs and commands.
   std::string command;            // with {NAME} in place of values
   std::string launcher = "auto";  // of training runs: "threads", "mpirun", "srun"; auto: srun in a job of Slurm
   std::vector<std::string> launcher_options = {};
@@ -59,7 +59,7 @@ struct StudySettings {
   Halving halving = {};
 };
 
-// What a trial measures or predicts.
+// A figure that a trial measures or predicts.
 struct TrialFigure {
   std::string name;
   bool smaller_is_better = false;
@@ -70,7 +70,7 @@ struct TrialFigure {
 struct Study {
   StudySettings settings;
   Space space;                       // "devices" is one of its parameters or derived numbers, unless commands need none
-  std::vector<TrialFigure> figures;  // those of the goals among them
+  std::vector<TrialFigure> figures;  // the figures of a trial, those of the goals among them
   const config::Family* family = nullptr;  // of the configuration, if there is one
   double noise_scale = 0;                  // samples, as settings.noise_scale gives it; 0: none
   int64_t reference_batch = 0;             // train.global_batch of the configuration, to which it compares

@@ -12,7 +12,7 @@ namespace terrace::search {
 using Value = std::variant<bool, int64_t, double, std::string>;
 
 std::string toml_text(const Value& value);
-// As in a cell of results.csv: words without quotation marks.
+// The text of a value in a cell of results.csv: words without quotation marks.
 std::string plain_text(const Value& value);
 // true is 1 and false 0; a word is NaN.
 double number_of(const Value& value);
