@@ -56,8 +56,8 @@ void UnitTrace::mask(const AttentionLayout& layout) {
   const bool flash = options_.element_bytes == 2 && flash_takes_heads(layout.head_dim) && !layout.drops;
   if (!options_.on_gpu || !layout.causal || flash || (!layout.by_document && !windows)) return;
   const int64_t pairs = (layout.by_document ? options_.samples : 1) * layout.positions * layout.positions;
-  // In the type of the scores; and one byte a pair for each of: equal documents, those before the query, those in the
-  // window.
+  // The mask in the type of the scores; and one byte a pair for each of: equal documents, pairs before the query, pairs
+  // in the window.
   const int64_t kept = pairs * options_.element_bytes, made_from = pairs * (windows ? 3 : 2);
   not_with_selective_ += kept;
   row_.temporary_bytes += kept + made_from;

@@ -51,8 +51,8 @@ Value UnitTrace::product(const Value& x, int64_t outputs, const LinearLayout& la
   return y;
 }
 
-// Of y = x W, where the energy depends on x: its derivative multiplies the gradient of y by W in the forward already,
-// and the backward of that product has one for the gradient of that gradient and one for W.
+// Adds the derivative of y = x W, where the energy depends on x. It multiplies the gradient of y by W in the forward
+// already, and the backward of that product has one product for the gradient of that gradient and one for W.
 void UnitTrace::derivative(const LinearLayer& one, const Value& y, bool gives_energy, double flops) {
   row_.operations.forward.push_back(input_gradient_product(one));
   weight_gradient(one, 1);
@@ -96,7 +96,7 @@ void UnitTrace::forward_by_inputs(const LinearLayer& one, const Value& y) {
 
 void UnitTrace::gradients(const LinearLayer& one, const Value& x, const Value& y, Cut cut) {
   schedule::Operations& operations = row_.operations;
-  // What is gathered in forward is not kept for the backward.
+  // Hidden states that are gathered in forward are not kept for the backward.
   if (cut != Cut::none) {
     const int64_t columns = cut == Cut::outputs ? one.inputs : one.outputs;
     gather(operations.input_gradient, operations.backward_collectives, bytes_of(one.rows, columns));
@@ -148,7 +148,7 @@ void UnitTrace::sum_of_pieces(LinearLayer one, const Value& y) {
                                                  .meanwhile = pieces > 1 ? Meanwhile::next_piece : Meanwhile::nothing});
 }
 
-// Of hidden states; those of several samples are put in order by a copy.
+// Gathers hidden states; those of several samples are put in order by a copy.
 void UnitTrace::gather(std::vector<Operation>& list, std::vector<TensorCollective>& collectives, double bytes) {
   if (!cuts_sequence_) return;
   collectives.push_back({.kind = Kind::all_gather, .bytes = bytes});

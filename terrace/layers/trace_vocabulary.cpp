@@ -99,7 +99,7 @@ void UnitTrace::chunk_of_logits(int64_t rows, int64_t width, int64_t vocabulary,
   gather_row_sums(rows, count);
 }
 
-// As in ops/exponential_loss.cpp, whose product stores exponentials in place of logits.
+// Adds the passes of ops/exponential_loss.cpp, whose product stores exponentials in place of logits.
 void UnitTrace::exponentials_of_logits(int64_t rows, int64_t width, int64_t vocabulary, int64_t count) {
   const int64_t few = std::min(vocabulary, loss_reference_logits);
   const int64_t parts = (vocabulary + product_sum_columns - 1) / product_sum_columns;
@@ -114,7 +114,7 @@ void UnitTrace::exponentials_of_logits(int64_t rows, int64_t width, int64_t voca
   if (is_cut_) gather_row_sums(rows, count);
 }
 
-// Of each token three doubles from each rank.
+// Gathers three doubles of each token from each rank.
 void UnitTrace::gather_row_sums(int64_t rows, int64_t count) {
   const double numbers = product_of(rows * count, ranks_ * 3 * 8);
   row_.operations.forward_collectives.push_back({.kind = Kind::all_gather, .bytes = numbers, .count = count});

@@ -41,14 +41,14 @@ struct Value {
 // x, which depends on what `other` depends on as well.
 Value depending_on(Value x, const Value& other);
 
-// How a linear layer is cut over tensor ranks (Megatron-LM, arXiv 1909.08053, section 3).
+// The way in which a linear layer is cut over tensor ranks (Megatron-LM, arXiv 1909.08053, section 3).
 enum class Cut {
   none,     // every rank computes it whole, of its own rows where the sequence is cut
   outputs,  // the rows of the weight; the input is gathered where the sequence is cut
   inputs,   // the columns of the weight; the result is summed over the ranks in pieces, and the whole bias added once
 };
 
-// Which rows of a cut weight stay together (ParamMark::groups).
+// The rows of a cut weight that stay together (ParamMark::groups).
 struct RowGroups {
   int64_t groups = 0, shared = 0;
 };
@@ -62,7 +62,7 @@ struct LinearLayout {
   bool gives_energy = false;  // what it gives is summed to an energy that is differentiated, whose gradient is 1
 };
 
-// How many tensors of the shape of its result an operation on each element reads, writes and saves.
+// The numbers of tensors of the shape of its result that an operation on each element reads, writes and saves.
 struct Touched {
   int64_t read = 0, written = 0, saved = 0;
 };
@@ -107,10 +107,10 @@ class UnitTrace {
   };
   UnitTrace(const schedule::UnitTableOptions& options, Unit unit);
 
-  // For what comes next (Unit::differentiates).
+  // Sets Unit::differentiates for what comes next.
   void set_differentiates(bool differentiates) { unit_.differentiates = differentiates; }
 
-  // What the unit is given by the one before: [rows, columns], or the hidden states of all positions.
+  // The value that the unit before gives to this unit: [rows, columns], or the hidden states of all positions.
   Value given(int64_t rows, int64_t columns);
   Value hidden(int64_t width);
   // The hidden states with the branch of the unit before (add_later), which the norm that reads them adds.
@@ -152,7 +152,7 @@ class UnitTrace {
   // Sums over the edges of each row of x of its products with what edges have (ops/messages.h): the factors.
   Value message_sum(const Value& x, const Value& factors, int64_t edges);
 
-  // What the unit hands to the next one: values, or the hidden states x and a branch that the next norm adds to them.
+  // Hands the next unit values, or the hidden states x and a branch that the next norm adds to them.
   void output(const Value& value);
   void add_later(const Value& x, const Value& branch);
   // Says that the unit is the model's last: its backward follows at once, and keeps nothing.
@@ -161,11 +161,11 @@ class UnitTrace {
   // a name the matrix is the embedding's.
   void vocabulary_loss(const std::string& name, const Value& x, int64_t vocabulary);
 
-  // What a family adds of its own.
+  // Additions that a family makes of its own: operations, FLOPs and bytes.
   schedule::Operations& operations() { return row_.operations; }
   void add_flops(double forward, double input_gradient, double weight_gradient, double counted);
   void keep(int64_t bytes) { saved_bytes_ += bytes; }
-  // With a derivative there is as much for it: gradients of what was given.
+  // Keeps the bytes, and with a derivative as many again for the gradients of what was given.
   void keep_with_derivative(int64_t bytes) { keep((unit_.differentiates ? 2 : 1) * bytes); }
   void defer(int64_t bytes) { row_.deferred_bytes += bytes; }
   void set_temporary(int64_t bytes) { set_temporary_ = bytes; }

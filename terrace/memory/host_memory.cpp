@@ -68,7 +68,7 @@ class Arenas {
     return true;
   }
 
-  // Nothing if the address is not one of an arena.
+  // The size of the extent at an address; nothing if the address is not one of an arena.
   std::optional<int64_t> size_of(void* at) {
     const std::lock_guard lock(mutex_);
     const auto extent = extents_.find(static_cast<char*>(at));

@@ -10,7 +10,7 @@
 
 namespace terrace::mesh {
 
-// How the ranks are distributed over the hardware. Ranks fill pairs, and pairs fill nodes, in rank order.
+// The distribution of the ranks over the hardware. Ranks fill pairs, and pairs fill nodes, in rank order.
 struct Topology {
   int64_t ranks_per_pair = 1;  // ranks that share a package
   int64_t ranks_per_node = 1;  // ranks that share a machine

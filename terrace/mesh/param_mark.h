@@ -24,20 +24,19 @@ struct ParamMark {
 
   Kind kind = Kind::unmarked;
   std::vector<int64_t> global_shape = {};  // the shape of the whole parameter, padding included
-  // For sharded parameters: dimension `dim` is sharded over the mesh axis `axis`, and this rank's tensor holds the row
+  // Dimension `dim` of a sharded parameter is sharded over the mesh axis `axis`, and this rank's tensor holds the row
   // ranges one after another. On an axis of size 1 there is one row range with all rows.
   int64_t dim = 0;
   std::vector<RowRange> row_ranges = {};
   std::string axis = {};
-  // For sharded parameters: which rows must stay on one rank. There are `groups` equal groups of rows. Up to that many
-  // ranks hold whole groups; more ranks divide each group among them, except its last `shared` rows, which they all
-  // hold. With 0 groups the rows may be divided anywhere.
+  // The rows of a sharded parameter that must stay on one rank: there are `groups` equal groups of rows. Up to that
+  // many ranks hold whole groups; more ranks divide each group among them, except its last `shared` rows, which they
+  // all hold. With 0 groups the rows may be divided anywhere.
   int64_t groups = 0, shared = 0;
-  // For replicated parameters: whether this is the rank along the axis "tensor" that saves it and counts it in the
-  // norm.
+  // Whether this is the rank along the axis "tensor" that saves a replicated parameter and counts it in the norm.
   bool counted = true;
-  // For replicated parameters: whether each tensor rank computes only a share of the gradient, as with weights that the
-  // heads share. With sequence parallelism the gradients of all replicated parameters are shares.
+  // Whether each tensor rank computes only a share of a replicated parameter's gradient, as with weights that the heads
+  // share. With sequence parallelism the gradients of all replicated parameters are shares.
   bool gradient_in_shares = false;
 
   static ParamMark replicated(std::vector<int64_t> shape);
@@ -73,7 +72,7 @@ struct LocalRange {
   bool operator==(const LocalRange&) const = default;
 };
 
-// Those of the elements [begin, end) of this rank's tensor that this rank counts, as the fewest ranges.
+// The elements among [begin, end) of this rank's tensor that this rank counts, as the fewest ranges.
 std::vector<LocalRange> counted_ranges(const ParamMark& mark, int64_t begin, int64_t end);
 
 }  // namespace terrace

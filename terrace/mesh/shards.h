@@ -45,8 +45,8 @@ struct ShardSizes {
 // with sizes that fit. The route "auto" counts as "flat" here.
 ShardSizes shard_sizes(const config::LayoutConfig& layout, const Mesh& mesh);
 
-// The same sizes with movements by rails; none where the nodes have different numbers of data-parallel ranks, or a size
-// is neither a multiple nor a divisor of this number.
+// The sizes with movements by rails; none where the nodes have different numbers of data-parallel ranks, or a size is
+// neither a multiple nor a divisor of this number.
 std::optional<ShardSizes> rails_sizes(ShardSizes sizes, const Mesh& mesh);
 
 // Part `number` of a buffer that is divided into `parts` equal parts.
@@ -89,7 +89,7 @@ struct ShardPlace {
 struct Hops {
   std::vector<int64_t> node, rails;
 };
-// Of a group of ShardPlace that has two hops.
+// The groups of the hops of a rank in a group of ShardPlace that has two hops.
 Hops hops_of(const std::vector<int64_t>& members, const ShardSizes& sizes, int64_t data_coordinate);
 
 // A group of data coordinates with a name, as ranks of the mesh.

@@ -1,4 +1,5 @@
-// What the kernels of an optimizer step compute with; compilers for GPUs read it, so it includes nothing of torch.
+// The numbers that the kernels of an optimizer step compute with; compilers for GPUs read this file, so it includes
+// nothing of torch.
 #pragma once
 
 #include <cstdint>

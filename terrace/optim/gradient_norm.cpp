@@ -49,7 +49,7 @@ void add_squares_of(const Shard& shard, const ShardRange& range, Squares& square
               norm_piece - (range.begin - shard.own_begin) % norm_piece);
 }
 
-// Of the elements that this rank counts.
+// The sum of the squares of the gradients' elements that this rank counts.
 ExactSum own_sum(const std::vector<Shard>& shards) {
   Squares squares;
   for (const Shard& shard : shards) {

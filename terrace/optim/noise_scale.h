@@ -10,7 +10,7 @@
 
 namespace terrace::optim {
 
-// Of one step; all gradients are means over their samples.
+// The squared norms of gradients of one step; all gradients are means over their samples.
 struct GradientSquares {
   double small = 0;            // the mean of the squared norms of gradients of small batches
   double inverse_samples = 0;  // the mean of 1 / samples of these batches
@@ -30,8 +30,8 @@ struct NoiseScale {
   // A measurement without a result, as where a gradient is not finite or both batches have the same size, changes
   // nothing.
   void add(const GradientSquares& squares);
-  // In samples. NaN before the first measurement, and while the averages are not both above 0, which means that the
-  // noise hides the gradient.
+  // The gradient noise scale in samples. NaN before the first measurement, and while the averages are not both above 0,
+  // which means that the noise hides the gradient.
   double samples() const;
 
   bool operator==(const NoiseScale&) const = default;

@@ -69,8 +69,8 @@ class Collective {
   bool rounds_before_sums() const { return !formats_.inner->summable(); }
   const Route& route() const { return route_; }
 
-  // In place; no operation on a route with one member. Except for one hop in a summable format, the all-reduce is a
-  // reduce-scatter and an all-gather, and the elements must be divisible among the members.
+  // Sums `data` in place; does nothing on a route with one member. Except for one hop in a summable format, the
+  // all-reduce is a reduce-scatter and an all-gather, and the elements must be divisible among the members.
   PendingCollective all_reduce(const at::Tensor& data, const comm::Label& label) const;
   // to [n] gets this rank's block of the sum of from [size n]; `to` may be that block of `from`.
   PendingCollective reduce_scatter(const at::Tensor& from, const at::Tensor& to, const comm::Label& label) const;

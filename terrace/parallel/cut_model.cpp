@@ -7,7 +7,7 @@
 namespace terrace::parallel {
 namespace {
 
-// What is chosen by a machine is chosen before.
+// A choice that depends on the machine is made before.
 comm::Gathering rails_gathering(const config::LayoutConfig& layout) {
   return layout.rails_gather == config::RailsGather::doubling ? comm::Gathering::doubling : comm::Gathering::library;
 }

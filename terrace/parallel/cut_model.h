@@ -32,7 +32,7 @@ class CutModel {
 
   // The instructions of this rank for a step with `micro_batches` micro-batches; valid until the next call.
   const schedule::StepInstructions& training_step(int64_t micro_batches);
-  // The same with Posting::careful, in new memory.
+  // The instructions of this rank for such a step with Posting::careful, in new memory.
   schedule::StepInstructions careful_training_step(int64_t micro_batches) const;
   // The instructions of this rank for the loss of one micro-batch without gradients.
   const schedule::StepInstructions& evaluation() const { return evaluation_; }

@@ -25,12 +25,12 @@ constexpr ops::BlockLayout one_part(ops::BlockCode code, int64_t values) {
   return {.code = code, .parts = 1, .values = values};
 }
 
-// Where the codes and the scales of a piece lie, in bytes from the begin of a payload of whole blocks.
+// The places of the codes and the scales of a piece, in bytes from the begin of a payload of whole blocks.
 struct PieceBytes {
   int64_t codes, scales;  // of the piece
   int64_t first_code, first_scale;
 
-  // Of `count` values from `first` on, in a payload of `of` values.
+  // The places of `count` values from `first` on, in a payload of `of` values.
   PieceBytes(ops::BlockCode code, int64_t of, int64_t first, int64_t count)
       : codes(ops::code_bytes(code, count)),
         scales(count / ops::code_block * scale_bytes),

@@ -11,7 +11,7 @@
 
 namespace terrace::parallel {
 
-// With the values g of a call, the kept errors e and Q rounding to nearest, in fp32:
+// Encodes the values g of a call with the kept errors e, in fp32, where Q rounds to nearest:
 //
 //     h = g + e    payload = Q(h)    e' = h - decoded(Q(h))
 //
@@ -19,9 +19,9 @@ namespace terrace::parallel {
 // kept as int8 blocks of 256 values, whose own rounding is not fed back.
 class ErrorFeedback {
  public:
-  // For calls with so many values in `code` on the device; the errors begin at zero. The values of each part are a
-  // multiple of 256. `piece_values`, a multiple of 256, is how many values are coded at once, which does not change the
-  // result; 0: on a CPU as many as fit a cache, elsewhere a whole part.
+  // Keeps errors for calls with so many values in `code` on the device; the errors begin at zero. The values of each
+  // part are a multiple of 256. `piece_values`, a multiple of 256, is how many values are coded at once, which does not
+  // change the result; 0: on a CPU as many as fit a cache, elsewhere a whole part.
   ErrorFeedback(ops::BlockCode code, int64_t values, at::Device device, int64_t piece_values = 0);
 
   // The payloads (ops::BlockLayout) of `parts` equal parts of the values [n], which may have any float type. An error

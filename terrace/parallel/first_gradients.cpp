@@ -13,7 +13,8 @@ void FirstGradients::begin_step(bool is_measured) {
   kept_.clear();
 }
 
-// Of the elements [begin, end) of a parameter's part on this rank, which are all that `gradient` [end - begin] holds.
+// Takes the squares of the elements [begin, end) of a parameter's part on this rank, which are all that `gradient` [end
+// - begin] holds.
 void FirstGradients::take_squares(const at::Tensor& gradient, const ParamMark& mark, int64_t begin, int64_t end) {
   for (const LocalRange& range : counted_ranges(mark, begin, end)) {
     squares_.add(gradient.narrow(0, range.begin - begin, range.end - range.begin));

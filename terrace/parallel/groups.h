@@ -25,7 +25,7 @@ struct DataGroups {
   std::unique_ptr<comm::Comm> control = {};         // all ranks: counts, votes to stop, losses
   std::unique_ptr<comm::Comm> saving = {};          // all ranks, for the thread that saves checkpoints during training
 
-  // Those of the movements, by their names in docs/cost_model.md.
+  // The communicators of the movements, by their names in docs/cost_model.md.
   std::vector<comm::Comm*> of_movements() const;
 };
 

@@ -33,7 +33,8 @@ struct Sharded::Flat {
 };
 
 struct Sharded::Segment {
-  // By type, in the order of the parameters; none: the segment has no parameters, or this rank does not hold them.
+  // The flat buffers by type, in the order of the parameters; none: the segment has no parameters, or this rank does
+  // not hold them.
   std::vector<Flat> flats = {};
   uint32_t reductions = 0;  // begun in this step
 };

@@ -32,7 +32,7 @@ struct StateBytes {
 // The errors of one reduction of a segment's gradient (ErrorFeedback::kept), which share memory with those in use.
 struct KeptErrors {
   int64_t segment;
-  int64_t flat;  // the number of the flat buffer in the segment, of which one with parameters of one type has one
+  int64_t flat;  // the number of the flat buffer in the segment, which has one flat buffer for each type of parameters
   schedule::Movement movement;
   at::Tensor codes;
 };
@@ -84,10 +84,10 @@ class Sharded {
   struct Flat;
   struct Segment;
 
-  // Of a segment that this rank holds and that has parameters.
+  // A segment that this rank holds and that has parameters.
   Segment& segment(int64_t number);
   Collective collective(schedule::Movement movement) const { return collective_of(movement, groups_, options_); }
-  // Of the segment's next reduction in this step.
+  // The collective of the segment's next reduction in this step.
   Collective reduction(schedule::Movement movement, int64_t segment, Flat& flat);
   void begin(const schedule::StepInstruction& instruction, Flat& flat);
   void end(const schedule::StepInstruction& instruction, Flat& flat);

@@ -21,7 +21,8 @@ struct WireFormats {
   std::shared_ptr<const WireFormat> gather = element_format(config::WireType::same);
   std::shared_ptr<const WireFormat> reduce = element_format(config::WireType::same);
   std::shared_ptr<const WireFormat> update = element_format(config::WireType::same);
-  // Of calls inside one node, in place of formats of bytes; null: they have the formats of the others.
+  // The format of calls inside one node, in place of formats of bytes; null: these calls have the formats of the
+  // others.
   std::shared_ptr<const WireFormat> node = nullptr;
 };
 
@@ -32,12 +33,12 @@ struct ShardingOptions {
   std::optional<ops::BlockCode> feedback = {};
   // Elements at multiples of which parameters begin in the flat buffers.
   int64_t alignment = mesh::parameter_alignment({});
-  // Over which groups a movement goes; where the function is empty, over the group that mesh::ShardPlace names, or over
-  // the two groups of its hops. Whatever the route, the block that a rank gets is its part by mesh::ShardPlace.
+  // The groups over which a movement goes; where the function is empty, the group that mesh::ShardPlace names, or the
+  // two groups of its hops. Whatever the route, the block that a rank gets is its part by mesh::ShardPlace.
   std::function<Route(schedule::Movement, DataGroups&)> route = {};
   bool deterministic = false;
-  // For tests: whole weights are NaN until they are gathered, and gradients until something is stored, so that a use at
-  // the wrong time gives NaN.
+  // Set in tests: whole weights are NaN until they are gathered, and gradients until something is stored, so that a use
+  // at the wrong time gives NaN.
   bool poison = false;
 };
 

@@ -43,7 +43,7 @@ class Stage {
   // The segments that this stage computes and holds.
   const schedule::StageSegments& own() const { return own_; }
   std::vector<nn::Parameter*> parameters() const;
-  // Those of the units that this stage computes, which have memory on the model's device.
+  // The buffers of the units that this stage computes, which have memory on the model's device.
   std::vector<nn::Buffer*> buffers() const;
 
   int64_t number() const { return stage_; }

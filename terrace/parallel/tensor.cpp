@@ -87,7 +87,7 @@ void TensorParallel::sum_shares(const std::vector<optim::Shard>& shards) {
   sum_elements(shared, *sharing_);
 }
 
-// In one call, since there are many small tensors.
+// Sums all elements in one call, since there are many small tensors.
 void TensorParallel::sum_elements(const std::vector<at::Tensor>& elements, comm::Comm& group) {
   if (elements.empty()) return;
   const at::NoGradGuard no_grad;

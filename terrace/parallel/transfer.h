@@ -17,7 +17,7 @@ class Transfer {
   // Waits, and converts values that were transferred in another type.
   void finish();
 
-  // In place.
+  // Sums `data` in place.
   static Transfer all_reduce(comm::Comm& group, const at::Tensor& data, at::ScalarType wire, const comm::Label& label);
   // to [n] gets this member's block of the sum of from [size() n]; `to` may be that block of `from`.
   static Transfer reduce_scatter(comm::Comm& group, const at::Tensor& from, const at::Tensor& to, at::ScalarType wire,

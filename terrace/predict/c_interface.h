@@ -20,7 +20,7 @@ int terrace_potential_compute(struct terrace_potential* potential, int atoms, co
                               const double* positions, const double* cell, const int* periodic, double* energy,
                               double* forces, char* error, int error_size);
 
-// Of null nothing is done.
+// Closes the potential and frees its memory; does nothing for null.
 void terrace_potential_close(struct terrace_potential* potential);
 
 #ifdef __cplusplus

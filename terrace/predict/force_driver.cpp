@@ -126,7 +126,7 @@ class Connection {
   int socket_ = -1;
 };
 
-// In the protocol's units.
+// The answer to the program that moves the atoms, in the protocol's units.
 struct Answer {
   double energy = 0;
   std::vector<double> forces = {};

@@ -20,9 +20,9 @@
 
 namespace terrace::predict {
 
-// By output: the values of all structures one after another, [structures or atoms, columns], in the units of the data.
-// A stress is that of the derivative by strain over the volume of the cell as it is given (data::volume_of()), and NaN
-// of a structure without a volume.
+// The predictions by output: the values of all structures one after another, [structures or atoms, columns], in the
+// units of the data. A stress is that of the derivative by strain over the volume of the cell as it is given
+// (data::volume_of()), and NaN for a structure without a volume.
 struct GraphPrediction {
   std::map<std::string, std::vector<double>, std::less<>> values = {};
   // Standard deviations that the model itself predicts, of outputs that have them.
@@ -42,7 +42,7 @@ class GraphPredictor {
   int64_t step() const { return step_; }
   const config::Config& config() const { return config_; }
   const std::vector<models::GraphOutput>& outputs() const { return outputs_; }
-  // Of the output, by what the data of the run declare of its label; "" where they do not.
+  // The units of the output, by what the data of the run declare of its label; "" where the data declare none.
   std::string units_of(const std::string& output) const;
   // data.train of the run, whose branches and offsets a structure may have.
   const std::vector<std::string>& datasets() const;
@@ -57,7 +57,7 @@ class GraphPredictor {
   static constexpr int64_t most_atoms = 2048;
 
  private:
-  // Of such structures there is no stress.
+  // Sets the stress of structures without a volume to NaN.
   void mark_without_volume(std::span<const data::Structure> structures, GraphPrediction& result) const;
   void predict_batch(std::span<const data::Structure> structures, int64_t branch, GraphPrediction& result) const;
 

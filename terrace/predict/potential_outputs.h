@@ -1,4 +1,4 @@
-// Which outputs of a model are an energy and its derivatives.
+// Finds the outputs of a model that are an energy and its derivatives.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace terrace::predict {
 
 struct PotentialOutputs {
   std::string energy = {}, forces = {}, stress = {};  // names; stress "": none
-  // What the model's energy is multiplied by to be in eV, and its derivatives by positions in angstrom in eV/angstrom
-  // and eV/angstrom^3.
+  // The factor that converts the model's energy to eV, and its derivatives by positions in angstrom to eV/angstrom and
+  // eV/angstrom^3.
   double electronvolts = 1;
 };
 

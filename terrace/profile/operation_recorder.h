@@ -13,7 +13,7 @@
 
 namespace terrace::profile {
 
-// Which thread computes for which rank, if ranks are threads. Any thread may add to it and read it.
+// The rank for which each thread computes, if ranks are threads. Any thread may add to the object and read it.
 class RankThreads {
  public:
   void add(int64_t rank);  // the calling thread's

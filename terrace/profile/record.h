@@ -14,7 +14,7 @@ struct RecordFunction;
 
 namespace terrace::profile {
 
-// What an operation computes and moves; recorders measure its time.
+// The FLOPs of an operation and the bytes that it moves; recorders measure its time.
 struct OperationCost {
   double flops = 0;
   double bytes = 0;  // read and written
@@ -69,8 +69,9 @@ class PhaseRecord : public Record {
   }
 };
 
-// How recorders distinguish our records from torch's: our operations have the scope FUNCTION, this prefix in their
-// names and FLOPs and bytes as inputs; our phases have the scope USER_SCOPE and the step as their input.
+// The prefix by which recorders distinguish our records from torch's: our operations have the scope FUNCTION, this
+// prefix in their names and FLOPs and bytes as inputs; our phases have the scope USER_SCOPE and the step as their
+// input.
 inline constexpr const char* own_operation_prefix = "terrace::";
 
 }  // namespace terrace::profile

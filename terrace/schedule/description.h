@@ -34,7 +34,7 @@ class Description {
   virtual std::string why_one_micro_batch(const config::Config&) const { return ""; }
 };
 
-// Of the configuration's family.
+// The description of the configuration's family, and the unit table that it gives.
 const Description& description_of(const config::Config& config);
 UnitTable unit_table(const config::Config& config, UnitTableOptions options = {});
 // The sizes of so many samples of average size, rounded; at least 1 of what samples have.

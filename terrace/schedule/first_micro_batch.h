@@ -1,4 +1,4 @@
-// Which gradients of a step are those of its first micro-batch alone at some time.
+// Finds the gradients of a step that are those of its first micro-batch alone at some time.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which tensors pass between two virtual stages, and which computations produce and consume them.
+// Determines which tensors pass between two virtual stages, and which computations produce and consume them.
 #pragma once
 
 #include <compare>

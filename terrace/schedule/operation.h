@@ -1,5 +1,5 @@
-// What a unit of a model computes and communicates on one rank, without tensors: a planner computes times from it on a
-// machine, which multiplies matrices of some shapes faster than others.
+// Describes what a unit of a model computes and communicates on one rank, without tensors: a planner computes times
+// from it on a machine, which multiplies matrices of some shapes faster than others.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Operation {
   // attention that is not fused, also the passes over the scores.
   double bytes = 0;
 
-  // Of attention only.
+  // Fields of attention only.
   bool causal = false;    // a query sees about half of the keys
   int64_t window = 0;     // of causal attention: the keys that a query sees at most; 0: all
   bool backward = false;  // the gradients of queries, keys and values
@@ -62,11 +62,11 @@ Operation bias_gradient_sums(const LinearLayer& layer, int64_t rows);
 // A collective of the tensor ranks.
 struct TensorCollective {
   enum class Kind { all_reduce, all_gather, reduce_scatter };
-  // What the rank computes at the same time.
+  // The computation of the rank during the collective.
   enum class Meanwhile {
     nothing,
-    next_piece,        // of the product whose result is summed in `count` pieces; the last one is waited for
-    weight_gradients,  // of the same layer, unless the backward defers them
+    next_piece,        // pieces of the product whose result is summed in `count` pieces; the last is waited for
+    weight_gradients,  // those of the same layer, unless the backward defers them
   };
   Kind kind = Kind::all_reduce;
   double bytes = 0;   // of whole tensors, the parts of all ranks together, in all calls together
@@ -81,7 +81,7 @@ struct TensorCollective {
 // meaning.
 struct Operations {
   std::vector<Operation> forward = {}, input_gradient = {}, weight_gradient = {};
-  // None with one tensor rank. Weight gradients need none.
+  // The collectives of the tensor ranks; there are none with one tensor rank. Weight gradients need none.
   std::vector<TensorCollective> forward_collectives = {}, backward_collectives = {};
 
   bool operator==(const Operations&) const = default;

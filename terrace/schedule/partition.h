@@ -48,7 +48,7 @@ struct Partition {
 // not fit the model.
 Partition partition(const UnitTable& table, int64_t virtual_stages, const std::vector<int64_t>& layers_of_stage);
 
-// The same, with the numbers that the layout gives.
+// Divides the model with the numbers that the layout gives.
 Partition partition(const UnitTable& table, const config::LayoutConfig& layout);
 
 // Throws UserError if recompute = "full" would repeat nothing, since no layer is in a segment without the loss.

@@ -1,4 +1,4 @@
-// What each schedule allows, where its virtual stages are, its memory bounds and its bubble.
+// Determines what each schedule allows, where its virtual stages are, its memory bounds and its bubble.
 #include "terrace/schedule/pipeline.h"
 
 #include <algorithm>

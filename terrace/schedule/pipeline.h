@@ -42,7 +42,7 @@ Placement placement(const Pipeline& pipeline);
 // differ in the places of their receives alone.
 std::vector<Instructions> instructions(const Pipeline& pipeline, Posting posting = Posting::early);
 
-// What the stage holds at once at most; the lists of instructions() stay within this bound.
+// The most that the stage holds at once; the lists of instructions() stay within this bound.
 Live live_bound(const Pipeline& pipeline, int64_t stage);
 std::vector<Live> live_bounds(const Pipeline& pipeline);  // of every stage
 
@@ -56,7 +56,7 @@ struct ChunkCosts {
 // 2 * stages - 2. The formula of ZB-H1 assumes that weight_gradient exceeds neither forward nor input_gradient, the
 // formula of ZB-V three equal costs. simulate_pipeline() covers all other cases.
 double bubble_seconds(const Pipeline& pipeline, const ChunkCosts& costs);
-// The same as a share of the step.
+// The bubble as a share of the step.
 double bubble_share(const Pipeline& pipeline, const ChunkCosts& costs);
 
 }  // namespace terrace::schedule

@@ -109,7 +109,7 @@ class PipelinePass {
   }
 
  private:
-  // How far a stage is.
+  // The progress of a stage.
   struct Lanes {
     double now = 0;  // end of the last computation
     double busy = 0, weights = 0, reductions = 0, sends = 0;
@@ -192,7 +192,7 @@ class PipelinePass {
     return {start, free};
   }
 
-  // From the stage's last computation to the norm.
+  // Adds the time from the stage's last computation to the norm.
   void finish(size_t stage) {
     const Lanes& lanes = lanes_[stage];
     PipelineStageTimes& times = times_.stages[stage];

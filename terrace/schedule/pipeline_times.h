@@ -26,7 +26,7 @@ struct OrderedInstruction {
 // order depends on the pipeline alone, so a planner makes it once for all layouts with this pipeline.
 struct PipelineOrder {
   explicit PipelineOrder(const Pipeline& pipeline);
-  // For lists of instructions(pipeline) that the caller has.
+  // Takes the lists of instructions(pipeline) that the caller has.
   PipelineOrder(const Pipeline& pipeline, const std::vector<Instructions>& lists);
 
   Pipeline pipeline;
@@ -47,15 +47,16 @@ struct GradientReductions {
   double first_seconds = 0;  // from the beginning of that computation until the first gradient is complete
   double all_seconds = 0;    // of all reductions of the chunk, which follow each other
   double last_seconds = 0;   // of the last one, which begins when the computation has ended
-  // By which the computation is longer, where each segment waits for the reduction before the last (training_step()).
+  // The seconds by which the computation is longer, where each segment waits for the reduction before the last
+  // (training_step()).
   double wait_seconds = 0;
 };
 
-// What one chunk of a stage takes for one micro-batch.
+// The costs of one chunk of a stage for one micro-batch.
 struct StageChunkCosts {
   double forward = 0, input_gradient = 0, weight_gradient = 0;  // a backward takes the sum of the gradients
-  // Which a send of its output, and of the gradient of its input, takes. Sends of a stage to the same other stage
-  // follow each other. Between two chunks of one stage nothing is sent.
+  // The seconds of a send of the chunk's output, and of a send of the gradient of its input. Sends of a stage to the
+  // same other stage follow each other. Between two chunks of one stage nothing is sent.
   double send_activation = 0, send_gradient = 0;
   WeightArrival weights = {};
   GradientReductions reductions = {};

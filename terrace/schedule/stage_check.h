@@ -19,7 +19,8 @@ class StageCheck {
   bool stepped() const { return stepped_; }
 
  private:
-  // How many micro-batches are done; they are 0 .. n - 1, since each kind comes in ascending order.
+  // The numbers of micro-batches that are done; these are the micro-batches 0 .. n - 1, since each kind comes in
+  // ascending order.
   struct Done {
     int64_t forwards = 0, input_gradients = 0, weight_gradients = 0;
   };

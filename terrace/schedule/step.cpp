@@ -11,7 +11,7 @@ namespace {
 
 using StepKind = StepInstruction::Kind;
 
-// Of a movement with two.
+// The first hop of a movement that has two.
 Hop first_hop(Movement movement) {
   const bool gathers = movement == Movement::gather_weights || movement == Movement::publish;
   return gathers ? Hop::rails : Hop::node;
@@ -132,7 +132,7 @@ class Writer {
     bool complete() const { return next == steps.size(); }
   };
 
-  // What the stage has of a segment of the model.
+  // The state of a segment of the model on the stage.
   struct State {
     std::vector<int64_t> reads = {};  // segments of this stage whose parameters its computation reads
     bool is_held = false, is_gathered = false, is_arriving = false, is_published = false, has_gradient = false;

@@ -50,7 +50,7 @@ struct StepInstruction {
     receive_activation,
     send_gradient,
     receive_gradient,
-    // Of one segment's parameters.
+    // Movements and memory of one segment's parameters.
     begin_movement,     // gather_weights takes memory for the whole segment's weights
     end_movement,       // reduce frees the whole segment's gradient
     release,            // frees the whole segment's weights
@@ -85,8 +85,8 @@ bool is_last_hop(const StepInstruction& movement);
 bool is_send(StepInstruction::Kind kind);
 bool is_receive(StepInstruction::Kind kind);
 
-// What a picture of a step draws the instruction as: "forward", "loss", "backward", "input gradient", "weight
-// gradient", "transfer", "update", "memory", and "wait" for receives and the ends of movements.
+// The kind of bar that a picture of a step draws for the instruction: "forward", "loss", "backward", "input gradient",
+// "weight gradient", "transfer", "update", "memory", and "wait" for receives and the ends of movements.
 const char* drawn_as(StepInstruction::Kind kind);
 
 // "F3 segment 2", "begin gather weights of segment 2", "release weights of segment 2", "send activation 3 to 1",
@@ -100,14 +100,14 @@ struct Movements {
   std::vector<Movement> after_last = {};  // further movements of a gradient after the last micro-batch, in order
   bool publishes = false;
   int64_t prefetch = 1;                 // how many uses of segments ahead weights are gathered
-  std::vector<Movement> two_hops = {};  // those that go by rails
+  std::vector<Movement> two_hops = {};  // movements that go by rails
 
   // The movements that sum gradients of several ranks, in order.
   std::vector<Movement> reductions() const;
   bool has_two_hops(Movement movement) const;
-  // In order.
+  // The hops of a movement, in order.
   std::vector<Hop> hops(Movement movement) const;
-  // How many uses ahead a gather begins: the first of two hops begins one use before the other.
+  // The number of uses ahead at which a gather begins: the first of two hops begins one use before the second.
   int64_t uses_ahead() const;
 };
 

@@ -25,7 +25,7 @@ size_t call_of(Movement movement, Hop hop) {
   return static_cast<size_t>(movement) * num_hops + static_cast<size_t>(hop);
 }
 
-// Which of its communicators a stage uses for a movement or send.
+// The communicator of a stage that a movement or send uses.
 size_t communicator_of(const StepInstruction& one) {
   if (is_send(one.kind)) return num_calls + static_cast<size_t>(one.peer);
   // These two are among the same ranks (group_of()).
@@ -129,7 +129,7 @@ class StepLoop {
     double unshared_end = 0;
     bool has_begun = false;
   };
-  // How far a stage is.
+  // The progress of a stage.
   struct Lanes {
     Lanes(const StepInstructions& list, size_t num_links, size_t num_communicators)
         : extent(list),

@@ -29,12 +29,12 @@ struct StageTimes {
   std::vector<TimeInterval> intervals;  // by instruction; for begin_movement and sends: on their link
   double busy_seconds = 0;              // sum of the durations of computations
   double stage_seconds = 0;             // of waiting for other stages
-  // Of these, the seconds that the stage would wait if no two communicators shared a link, in which case every transfer
-  // takes its own time. The rest is queued_seconds(): it waits for tensors that come late because their transfer, or
-  // one before it on any stage, shared its link.
+  // The part of stage_seconds that the stage would wait if no two communicators shared a link, in which case every
+  // transfer takes its own time. The rest is queued_seconds(): the stage waits for tensors that come late because their
+  // transfer, or one before it on any stage, shared its link.
   double bubble_seconds = 0;
-  // By link: seconds from beginning to end of the movements on it, and seconds that computation waited for their ends,
-  // both with encoding and decoding.
+  // Seconds by link: from the beginning to the end of the movements on the link, and those that computation waited for
+  // their ends, both with encoding and decoding.
   std::vector<double> moving_seconds, exposed_seconds;
 
   double queued_seconds() const { return stage_seconds - bubble_seconds; }

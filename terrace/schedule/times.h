@@ -15,7 +15,7 @@ struct Costs {
   double transfer_seconds = 0.0;
 };
 
-// The same costs for every chunk; sends, receives and the optimizer step take no time.
+// Costs that are the same for every chunk; sends, receives and the optimizer step take no time.
 Costs balanced(const ChunkCosts& costs, double transfer_seconds = 0.0);
 
 struct TimeInterval {

@@ -1,7 +1,7 @@
-// What a model is made of, as a table without tensors: one row for each unit, in the order in which units are computed.
-// Each family of models derives it from its configuration (schedule/description.h); the pipeline split, the complete
-// list of a step, the memory that a run needs and the model FLOPs of a step are derived from it. docs/model.md says
-// what a family has to state.
+// Describes what a model is made of, as a table without tensors: one row for each unit, in the order in which units are
+// computed. Each family of models derives the table from its configuration (schedule/description.h); the pipeline
+// split, the complete list of a step, the memory that a run needs and the model FLOPs of a step are derived from the
+// table. docs/model.md says what a family has to state.
 #pragma once
 
 #include <array>
@@ -18,11 +18,11 @@
 
 namespace terrace::schedule {
 
-// How a rank computes a micro-batch: what FLOPs and bytes depend on beside the configuration.
+// The settings of a rank's computation of a micro-batch on which FLOPs and bytes depend beside the configuration.
 struct UnitTableOptions {
   int64_t samples = 1;  // of the micro-batch
-  // Those of the micro-batch that the family's samples have beside their number (Description::sample_sizes). The
-  // functions of description.h fill them for samples of average size where they are left empty.
+  // The sizes of the micro-batch that the family's samples have beside their number (Description::sample_sizes). The
+  // functions of description.h fill the sizes for samples of average size where they are left empty.
   Sizes sizes = {};
   int64_t element_bytes = 4;  // of the type that the model computes in
   int64_t tensor_ranks = 1;
@@ -69,7 +69,7 @@ struct UnitRow {
   // Floating-point operations for one micro-batch on all tensor ranks together, two for each multiply-add; without what
   // recompute and fused kernels repeat and without what tensor ranks compute more than once.
   double forward_flops = 0, input_gradient_flops = 0, weight_gradient_flops = 0;
-  // Of forward and backward together as published utilisation figures count them.
+  // FLOPs of forward and backward together, as published utilisation figures count them.
   double counted_flops = 0;
 
   // Bytes of tensors on one rank for one micro-batch. Kept from the forward to the backward: the unit's input and what
@@ -82,8 +82,8 @@ struct UnitRow {
   int64_t output_bytes = 0;     // handed to the next unit
   int64_t temporary_bytes = 0;  // the most that exists only while the unit or its gradients are computed
 
-  // What one rank executes for one micro-batch, from which a planner computes times. The last unit computes its
-  // gradients at once, together with its forward, but they are listed as gradients.
+  // The operations that one rank executes for one micro-batch, from which a planner computes times. The last unit
+  // computes its gradients at once, together with its forward, but they are listed as gradients.
   Operations operations = {};
 };
 
@@ -95,7 +95,7 @@ std::set<std::string, std::less<>> batch_tensors_of(const UnitTable& table);
 // Elements of a parameter in the whole model, and of the part that one of `tensor_ranks` ranks holds.
 int64_t elements(const ParamMark& mark);
 int64_t elements_on_rank(const ParamMark& mark, int64_t tensor_ranks);
-// Of all parameters of the whole model.
+// Elements of all parameters of the whole model.
 int64_t elements(const UnitTable& table);
 
 // Bytes of the unit's buffers.

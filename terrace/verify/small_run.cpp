@@ -37,7 +37,7 @@ double loss_scale(const config::TrainConfig& train) {
   return train.precision == config::Precision::fp16 ? train.initial_loss_scale : 1.0;
 }
 
-// For each loss of the model, the number of things over which it is summed in the step.
+// The count of each loss of the model: the number of things over which the loss is summed in the step.
 std::vector<double> step_counts(const config::Config& config, int64_t step) {
   const data::MicroBatch batch = data::data_of_family(config).random_batch(
       config, (step - 1) * config.train.global_batch, config.train.global_batch);

@@ -41,7 +41,7 @@ struct RunRanks {
   int64_t number = 1;
   // The processes of a launch, which all make the same runs and all get the results; null: threads of this process.
   std::shared_ptr<comm::MpiLibrary> processes = {};
-  // How the model is divided into segments, if not as the layout divides it: a run whose digest log is compared with
+  // The division of the model into segments, if it is not that of the layout: a run whose digest log is compared with
   // that of another layout uses the other layout's segments.
   std::optional<schedule::Partition> partition = {};
 };
@@ -49,7 +49,8 @@ struct RunRanks {
 // Trains with config.layout. One thread computes for each rank.
 SmallRun train_small(const config::Config& config, const RunRanks& ranks, const WorldDecorator& decorate = {});
 
-// The same training with torch's operations in double precision, without rounding weights and without digest logs.
+// Makes the training of train_small() on one rank, with torch's operations in double precision, without rounding
+// weights and without digest logs.
 SmallRun train_exactly(const config::Config& config);
 
 }  // namespace terrace::verify

@@ -78,7 +78,7 @@ config::LayoutConfig plain_layout(const config::LayoutConfig& layout) {
   plain.deterministic = true;
   plain.reduce_type = layout.reduce_type;
   plain.error_feedback = layout.error_feedback;
-  // Which sums are taken inside nodes decides their type then.
+  // The type of a sum then depends on whether the sum is taken inside a node.
   if (layout.node_type != config::NodeType::as_others) {
     plain.node_type = layout.node_type;
     plain.ranks_per_pair = layout.ranks_per_pair;
@@ -94,7 +94,7 @@ config::LayoutConfig plain_layout(const config::LayoutConfig& layout) {
   return plain;
 }
 
-// The same steps on one rank. A model that takes a step as one micro-batch has all samples in it.
+// The configuration of the same steps on one rank. A model that takes a step as one micro-batch has all samples in it.
 config::Config on_one_rank(config::Config config) {
   const bool is_one = !schedule::description_of(config).why_one_micro_batch(config).empty();
   if (is_one) config.train.micro_batch = config.train.global_batch;

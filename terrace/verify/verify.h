@@ -25,8 +25,8 @@ struct VerifyOptions {
   std::shared_ptr<comm::MpiLibrary> processes = {};
   int64_t ranks_here = 0;
   int64_t steps = 3;
-  // How many seeds, from that of the configuration on, the errors are taken over: those of one seed and a small tensor
-  // are a matter of luck.
+  // The number of seeds, from that of the configuration on, over which errors are taken: the errors of one seed and a
+  // small tensor are a matter of luck.
   int64_t seeds = 8;
   // Wraps the world through which only the runs with the configured layout communicate, so that tests can make a call
   // go wrong; if empty, the world is not wrapped.
@@ -38,11 +38,11 @@ struct KeyChange {
   std::string key, from, to;
 };
 
-// What is compared of each parameter, after every step.
+// The tensors of each parameter that are compared, after every step.
 enum class Compared { gradient, weight, first_moment, second_moment };
 inline constexpr std::array<const char*, 4> compared_names = {"gradient", "weight", "first_moment", "second_moment"};
 
-// Between two tensors that should be the same bit for bit.
+// The difference between two tensors that should be the same bit for bit.
 struct Difference {
   int64_t elements = 0;  // the number of elements whose bits differ
   double largest = 0;    // absolute; NaN if a number is not finite in one tensor

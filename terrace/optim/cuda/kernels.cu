@@ -13,7 +13,7 @@ namespace {
 
 constexpr int squares_lanes = 16, squares_pieces = 16;
 
-// For every type but fp64, which neither gradients nor weights have.
+// Calls `body` for every type but fp64, which neither gradients nor weights have.
 template <typename Body>
 void for_narrow_type(GpuFloat type, const Body& body) {
   for_gpu_type(type, [&]<typename T>(T value) {
