@@ -15,7 +15,7 @@ Value UnitTrace::norm(const std::string& name, const Value& x, const NormLayout&
   const int64_t statistics = own_rows(x) * (layout.centered ? 2 : 1) * wide_bytes;
   const auto whole = static_cast<double>(bytes(x)), few = static_cast<double>(statistics);
   const double sums = product_of(parameters, width * wide_bytes);
-  // It reads the hidden states and the branch that it adds to them, and writes the sum and what it gives.
+  // A norm that adds a branch reads the hidden states and the branch, and writes the sum and its own result.
   const double read_and_written = x.number == to_add_ ? 4 : 2;
   to_add_ = x.number == to_add_ ? -1 : to_add_;
   operations.forward.push_back(memory_pass("norm", read_and_written * whole + few + bytes_of(parameters, width)));

@@ -38,7 +38,7 @@ struct Value {
   bool on_differentiated = false;
 };
 
-// x, which depends on what `other` depends on as well.
+// The value x, which depends on what `other` depends on as well.
 Value depending_on(Value x, const Value& other);
 
 // The way in which a linear layer is cut over tensor ranks (Megatron-LM, arXiv 1909.08053, section 3).
@@ -54,12 +54,12 @@ struct RowGroups {
 };
 
 struct LinearLayout {
-  std::string_view operation = "linear";  // of its products; a literal
+  std::string_view operation = "linear";  // the name of its products; a literal
   bool bias = true;
   bool always_fp32 = false;  // UnitParameter::always_fp32
   Cut cut = Cut::none;
   RowGroups rows = {};        // with Cut::outputs
-  bool gives_energy = false;  // what it gives is summed to an energy that is differentiated, whose gradient is 1
+  bool gives_energy = false;  // its result is summed to an energy that is differentiated, whose gradient is 1
 };
 
 // The numbers of tensors of the shape of its result that an operation on each element reads, writes and saves.
@@ -85,7 +85,7 @@ struct AttentionLayout {
   int64_t positions = 0;            // of a sample
   bool causal = true;
   int64_t window = 0;        // of causal attention: tokens that a token attends to; 0: all before it
-  bool drops = false;        // probabilities, which takes separate operations over all scores
+  bool drops = false;        // drops probabilities, which takes separate operations over all scores
   bool by_document = false;  // a token attends to its own document alone
 };
 

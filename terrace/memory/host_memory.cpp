@@ -98,7 +98,7 @@ class Arenas {
 
   std::set<std::pair<size_t, char*>>::iterator add_arena(size_t bytes) {
     const size_t size = round_up(std::max(bytes, least_arena), huge_page);
-    // One huge page more than needed, so that it contains an aligned range of this size.
+    // The mapping is one huge page larger than needed, so that it contains an aligned range of this size.
     void* const mapped =
         mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) throw std::bad_alloc();

@@ -28,7 +28,7 @@ struct ComputedTensor {
 
 struct WeightMapRequest {
   const Shapes& stored;  // the parameters and buffers in the checkpoint
-  const Shapes& wanted;  // those of the new model
+  const Shapes& wanted;  // the parameters and buffers of the new model
   // The configuration of the checkpoint's run. Throws UserError if it is not of this family.
   const std::function<config::Config()>& stored_config;
   const config::Config& config;  // of the new run
@@ -41,7 +41,7 @@ struct WeightMap {
   std::map<std::string, ComputedTensor> computed = {};  // by wanted name
   std::set<std::string> initial = {};                   // wanted tensors that keep their initial values
   std::set<std::string> dropped = {};                   // stored tensors that are not used
-  std::vector<std::string> notes = {};                  // what a user has to know of what is computed, each a clause
+  std::vector<std::string> notes = {};                  // what a user has to know of computed tensors, each a clause
 };
 
 }  // namespace terrace::models

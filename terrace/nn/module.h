@@ -66,7 +66,7 @@ struct Parameter {
   ParamMark mark;
   bool decay = true;                 // weight decay applies (not to norms and biases)
   ops::ProductChoice products = {};  // by the class of the whole parameter
-  // How the parameter is cut over tensor ranks; owned by the code that cut it. Null on one rank.
+  // The cut of the parameter over tensor ranks; owned by the code that cut it. Null on one rank.
   const ops::Cut* cut = nullptr;
 };
 

@@ -23,7 +23,7 @@ class AdamW {
   // Masters start as the current values. The parameters must outlive the optimizer.
   AdamW(std::vector<Shard> shards, const config::OptimizerConfig& config);
 
-  // One update from the shards' gradients, each multiplied by `gradient_multiplier`.
+  // Makes one update from the shards' gradients, each multiplied by `gradient_multiplier`.
   void step(double learning_rate, double gradient_multiplier);
 
   // Rounds every master to its shard's value; needed after masters were written from outside.

@@ -27,7 +27,7 @@ class PendingCollective {
   void end_call();
   // Begins the next call after that; nothing if there is none.
   void begin_call();
-  // Both, until the collective is complete.
+  // Ends and begins calls until the collective is complete.
   void finish();
 
  private:
@@ -72,9 +72,10 @@ class Collective {
   // Sums `data` in place; does nothing on a route with one member. Except for one hop in a summable format, the
   // all-reduce is a reduce-scatter and an all-gather, and the elements must be divisible among the members.
   PendingCollective all_reduce(const at::Tensor& data, const comm::Label& label) const;
-  // to [n] gets this rank's block of the sum of from [size n]; `to` may be that block of `from`.
+  // Reduces and scatters: `to` [n] gets this rank's block of the sum of `from` [size n]; `to` may be that block of
+  // `from`.
   PendingCollective reduce_scatter(const at::Tensor& from, const at::Tensor& to, const comm::Label& label) const;
-  // whole [size n] gets the blocks own [n] of all ranks; `own` may be this rank's block of `whole`.
+  // Gathers: `whole` [size n] gets the blocks `own` [n] of all ranks; `own` may be this rank's block of `whole`.
   PendingCollective all_gather(const at::Tensor& own, const at::Tensor& whole, const comm::Label& label) const;
 
  private:

@@ -52,7 +52,7 @@ class CutModel {
   DataRanks data_ranks;
   Sharded sharded;
   FirstGradients first_gradients;
-  std::vector<optim::Shard> shards;  // of `sharded`
+  std::vector<optim::Shard> shards;  // the shards of `sharded`
 
  private:
   void check_whole(models::Model& model);
@@ -60,7 +60,7 @@ class CutModel {
 
   config::LayoutConfig layout_;
   schedule::Movements movements_;
-  int64_t micro_batches_ = 0;  // of training_step_
+  int64_t micro_batches_ = 0;  // the number of micro-batches of training_step_
   schedule::StepInstructions training_step_, evaluation_;
 };
 

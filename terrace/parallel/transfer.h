@@ -19,11 +19,12 @@ class Transfer {
 
   // Sums `data` in place.
   static Transfer all_reduce(comm::Comm& group, const at::Tensor& data, at::ScalarType wire, const comm::Label& label);
-  // to [n] gets this member's block of the sum of from [size() n]; `to` may be that block of `from`.
+  // Reduces and scatters: `to` [n] gets this member's block of the sum of `from` [size() n]; `to` may be that block of
+  // `from`.
   static Transfer reduce_scatter(comm::Comm& group, const at::Tensor& from, const at::Tensor& to, at::ScalarType wire,
                                  const comm::Label& label);
-  // whole [size() n] gets the blocks own [n] of all members; `own` may be its block of `whole`. With another wire type
-  // all blocks are rounded, including the own one, so that all members have the same values.
+  // Gathers: `whole` [size() n] gets the blocks `own` [n] of all members; `own` may be its block of `whole`. With
+  // another wire type all blocks are rounded, including the own one, so that all members have the same values.
   static Transfer all_gather(comm::Comm& group, const at::Tensor& own, const at::Tensor& whole, at::ScalarType wire,
                              const comm::Label& label);
   // Block i of from [size() n] goes to block member() of member i's `to`, which has the same size and type.
@@ -35,7 +36,7 @@ class Transfer {
 
   comm::Owner owner() const;
 
-  at::Tensor sent_, received_;  // before work_: they outlive it
+  at::Tensor sent_, received_;  // before work_, which they outlive
   at::Tensor target_;           // gets the converted values of `received_`; undefined: received in place
   comm::Work work_;
 };

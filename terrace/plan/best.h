@@ -15,17 +15,17 @@ namespace terrace::plan {
 struct BestLayouts {
   std::vector<Change> layouts = {};    // the fastest first; settings are the keys that differ from the configuration
   int64_t legal = 0;                   // layouts that hold the rules and fit the ranks
-  int64_t fitting = 0;                 // of these, those that fit the memory
-  int64_t simulated = 0;               // of these; a lower bound of the time showed that the others are slower
-  std::string why = {};                // the best beside the runner-up
+  int64_t fitting = 0;                 // legal layouts that fit the memory
+  int64_t simulated = 0;               // fitting layouts that were simulated; a lower bound shows the rest to be slower
+  std::string why = {};                // why the best layout is faster than the runner-up
   std::vector<std::string> kept = {};  // settings of the keys that were kept, "layout.tensor=8"
   std::string allowed = {};            // LayoutLimits::text
 };
 
 struct BestOptions {
-  size_t count = 1;  // of layouts
+  size_t count = 1;  // the number of layouts
   LayoutLimits limits = {};
-  bool simulates_all = false;  // also those that the lower bound excludes
+  bool simulates_all = false;  // whether layouts that the lower bound excludes are simulated too
   // Called from time to time with the share of the layouts that is done.
   std::function<void(double)> progress = {};
 };

@@ -67,7 +67,7 @@ class TierUse {
   const Tier& tier_;
   bool is_network_;
   int64_t devices_inside_, members_inside_, groups_inside_, members_;
-  int64_t units_inside_, units_;  // that have members
+  int64_t units_inside_, units_;  // units that have members
 };
 
 // One collective by one algorithm: latencies and transfers of the tiers are added to it.
@@ -182,7 +182,8 @@ CollectiveTime bruck_time(double bytes, const GroupPlace& place, const Machine& 
   return time;
 }
 
-// Each rank sends every other rank a block; no rank passes on another's blocks. For each of the rounds.
+// The time of direct exchanges, in each round: each rank sends every other rank a block; no rank passes on another's
+// blocks.
 CollectiveTime direct_time(Collective collective, double bytes, const GroupPlace& place, const Machine& machine) {
   Sum sum;
   double latency = 0;

@@ -170,7 +170,7 @@ class Enumeration {
   int64_t devices_, ranks_per_node_, most_tensor_;
   const LayoutLimits& limits_;
   bool keeps_sharding_, takes_one_;    // a step as one micro-batch
-  std::vector<Recompute> recomputes_;  // that the model may have
+  std::vector<Recompute> recomputes_;  // recomputes that the model may have
   std::vector<Config> list_;
 };
 

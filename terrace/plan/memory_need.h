@@ -15,9 +15,9 @@ struct MemoryNeed {
   // The memory of which most is needed: the number of ranks that share it, and the bytes of all these ranks together.
   int64_t ranks = 0;
   double states = 0;       // weights, gradients, optimizer states and errors of quantized gradients
-  double feedback = 0;     // these errors alone
-  double activations = 0;  // those that the schedule keeps alive, and what is held for deferred weight gradients
-  double copies = 0;       // of the states, for saving during training; in the machine's memory on every device
+  double feedback = 0;     // errors of quantized gradients alone
+  double activations = 0;  // kept alive by the schedule, and what is held for deferred weight gradients
+  double copies = 0;       // copies of the states for saving during training, in the machine's memory on every device
 
   double all() const { return states + activations + copies; }
   // "weights, gradients and optimizer states", and the errors where there are some.

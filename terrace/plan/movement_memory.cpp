@@ -56,7 +56,7 @@ struct Reduction {
   WireType type;
   WireType type_inside;  // of the first hop by rails
   Precision kept;
-  int64_t values;  // that each rank has in the end
+  int64_t values;  // values that each rank has in the end
   int64_t inner, outer;
   bool feeds_back;
 
@@ -98,7 +98,7 @@ CallMemory reduction_memory(const Reduction& one, Hop hop) {
   }
   if (!is_exchange) return unchanging(sums + (in_place ? 0 : one.element() * one.values));
   CallMemory memory = one.exchange(one.values, one.outer, false, ends_in_fp32);
-  memory.beginning += sums;  // which are sent encoded
+  memory.beginning += sums;  // the sums are sent encoded
   return memory;
 }
 

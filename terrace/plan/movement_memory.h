@@ -15,7 +15,7 @@ namespace terrace::plan {
 // Bytes on one rank of one call of a movement. A movement of one call has nothing after it.
 struct CallMemory {
   int64_t beginning = 0;  // the most while the call begins, which encodes
-  int64_t moving = 0;     // until it is waited for
+  int64_t moving = 0;     // while the call is under way
   int64_t ending = 0;     // the most while it ends, which decodes and adds
   int64_t after = 0;      // until the next call of the movement begins
 

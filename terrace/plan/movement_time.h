@@ -17,7 +17,7 @@ namespace terrace::plan {
 struct MovementTime {
   double seconds = 0;
   int64_t tier = 0;   // the tier whose links the call uses
-  double bytes = 0;   // that one rank sends
+  double bytes = 0;   // bytes that one rank sends
   double coding = 0;  // seconds of the rank for encoding, decoding and converting values
 };
 

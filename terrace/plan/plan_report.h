@@ -20,7 +20,7 @@ struct Plan {
   Target target;
   Prediction prediction;
   std::vector<Change> changes = {};  // that would help most; of a run that is not feasible: the nearest feasible ones
-  std::optional<double> items = {};  // that the run trains on, instead of those of train.steps
+  std::optional<double> items = {};  // items that the run trains on, instead of those of train.steps
   std::optional<TensorReach> tensor_reach = {};  // with several tensor ranks
   StepInterval interval = {};
   std::optional<NoiseScale> noise_scale = {};

@@ -47,7 +47,7 @@ struct Prediction {
 
   int64_t parameters = 0;     // of the model
   double model_flops = 0;     // of a step on all ranks: forward and backward, as MFU counts them
-  double hardware_flops = 0;  // and what recompute repeats
+  double hardware_flops = 0;  // model_flops and what recompute repeats
   int64_t micro_batches = 1;  // of a step on each data-parallel rank
   int64_t samples = 0;        // of a step
   int64_t items = 0;          // such as tokens, of a step

@@ -44,7 +44,7 @@ const std::vector<PublishedErrors>& published_errors();
 
 // The interval within which a measured step lies if the prediction is as wrong as those of published runs were.
 struct StepInterval {
-  PublishedErrors errors = {};  // of the layout's kind; runs = 0: no run has it
+  PublishedErrors errors = {};  // errors of the layout's kind; runs = 0: no run has this kind
   double shortest_seconds = 0, longest_seconds = 0;
   std::vector<std::string> outside = {};  // why nothing is known from published runs; empty: the interval holds
 };

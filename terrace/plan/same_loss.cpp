@@ -153,7 +153,7 @@ BestBatches best_batches(const config::Config& config, const Target& target, con
     }
     try {
       const Change layout = best_layouts(other, target, fastest_only).layouts.front();
-      // With a step of one second as the reference, the seconds are those in which the batch comes as far as that step.
+      // The reference is a step of one second, so the seconds are those in which the batch comes as far as that step.
       const SameLoss to_loss = same_loss(noise.samples, batch, layout.prediction.step_seconds, best.reference, 1);
       best.batches.push_back({.batch = batch,
                               .layout = layout,

@@ -29,7 +29,7 @@ std::string_view name_of(MemoryKind kind);
 // Bytes on one rank when most memory is taken, with micro-batches of the largest size.
 struct StageMemory {
   std::array<double, num_memory_kinds> bytes = {};
-  int64_t live_micro_batches = 0;  // whose activations are kept at once
+  int64_t live_micro_batches = 0;  // micro-batches whose activations are kept at once
 
   double total() const;
   double states() const;  // weights, gradients, optimizer and feedback

@@ -36,7 +36,8 @@ struct TensorReach {
 };
 
 // The devices that smaller groups leave over become data-parallel ranks and pipeline stages, divided in every way
-// between the two; all other keys stay, so that the step trains on the same batch. Nothing with one tensor rank.
+// between the two; all other keys stay, so that the step trains on the same batch. Returns nothing with one tensor
+// rank.
 std::optional<TensorReach> tensor_reach(const config::Config& config, const Target& target,
                                         const Prediction& prediction);
 

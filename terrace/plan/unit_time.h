@@ -19,7 +19,7 @@ enum class TimeKind {
   products,
   attention,
   elements,     // operations that memory bandwidth limits
-  launches,     // what the host's launches take longer than the device's work
+  launches,     // the time that the host's launches take beyond the device's work
   tensor_sums,  // sums over tensor ranks that computation waits for
 };
 inline constexpr size_t num_time_kinds = 5;
@@ -33,7 +33,7 @@ struct PassTime {
   // Read and written by the program: of elements in all its passes, and with those over the scores of attention that is
   // not fused.
   double memory_bytes = 0;
-  double tensor_seconds = 0;  // of all collectives of the tensor ranks; `tensor_sums` are those that nothing hides
+  double tensor_seconds = 0;  // all collectives of the tensor ranks; `tensor_sums` are those that nothing hides
 
   double total() const;
   double flops_of(TimeKind kind) const;

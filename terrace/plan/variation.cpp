@@ -23,7 +23,7 @@ class Varying {
  public:
   explicit Varying(const Config& config) : config_(config) {}
 
-  // One variation by a function that changes the copy; the settings are the keys whose values differ.
+  // Adds a variation by a function that changes the copy; the settings are the keys whose values differ.
   void add(const std::function<void(Config&)>& change) {
     Config changed = config_;
     change(changed);

@@ -14,7 +14,7 @@ struct Variation {
   config::Config config;
 };
 
-// Only those that hold every rule between keys; they may not fit a number of ranks.
+// The variations of a configuration that hold every rule between keys; they may not fit a number of ranks.
 std::vector<Variation> variations(const config::Config& config);
 
 // The keys of [train] and [layout] whose values differ, as settings of `changed`.

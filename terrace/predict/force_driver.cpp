@@ -93,7 +93,7 @@ class Connection {
     receive_all(std::span<Number>(&number, 1));
     return number;
   }
-  // No value at the end of the connection.
+  // Receives a header; none at the end of the connection.
   std::optional<std::string> receive_header() {
     std::array<char, header_bytes> letters = {};
     if (!receive(letters.data(), letters.size())) return std::nullopt;

@@ -101,10 +101,10 @@ bool moves_nothing(std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// They read of their first input only the rows that they write.
+// These operations read of their first input only the rows that they write.
 bool reads_rows(std::string_view name) { return is_one_of(name, {"embedding", "index_select", "gather", "index"}); }
 
-// They write their first input without reading it.
+// These operations write their first input without reading it.
 bool overwrites(std::string_view name) { return is_one_of(name, {"copy", "fill", "zero"}); }
 
 }  // namespace

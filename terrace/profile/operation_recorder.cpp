@@ -33,7 +33,8 @@ struct OperationRecorder::State {
   }
 
   void wait_for_device() const {
-    // Not by torch's CUDAHooksInterface, which has this function in another place where torch is built for AMD's GPUs.
+    // torch's CUDAHooksInterface is not used, since it has this function in another place where torch is built for
+    // AMD's GPUs.
     if (device.is_cuda()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
   }
 

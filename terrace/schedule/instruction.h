@@ -38,7 +38,7 @@ struct Instruction {
   };
   Kind kind;
   int64_t micro_batch = 0;  // optimizer_step: 0
-  int64_t chunk = 0;        // that computes, made the sent tensor or takes the received one; optimizer_step: 0
+  int64_t chunk = 0;        // chunk that computes, made the sent tensor or takes the received one; optimizer_step: 0
   int64_t peer = -1;        // sends and receives: the other stage
 
   bool operator==(const Instruction&) const = default;

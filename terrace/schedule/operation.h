@@ -18,16 +18,16 @@ struct Operation {
   std::string_view name = {};  // a literal that says what is computed: "qkv", "norm"
   int64_t m = 0, n = 0, k = 0;
   int64_t count = 1;
-  // Bytes that all `count` together read and write: every operand once, and twice where it is changed in place. Of
-  // attention that is not fused, also the passes over the scores.
+  // Bytes that all `count` together read and write: every operand once, and twice where it is changed in place. With
+  // attention that is not fused, the passes over the scores are counted too.
   double bytes = 0;
 
   // Fields of attention only.
   bool causal = false;    // a query sees about half of the keys
   int64_t window = 0;     // of causal attention: the keys that a query sees at most; 0: all
   bool backward = false;  // the gradients of queries, keys and values
-  // One kernel that keeps no scores and computes them again in backward; else each step is an operation over all of
-  // the scores, also where they are causal.
+  // Whether attention is one kernel that keeps no scores and computes them again in backward; else each step is an
+  // operation over all of the scores, also where they are causal.
   bool fused = true;
 
   // Two for each multiply-add. Attention has two products in forward and four in backward, a fifth where scores are
@@ -41,7 +41,7 @@ struct Operation {
 // The product of one [m, k] and one [k, n] whose elements have `element_bytes`.
 Operation matrix_product(std::string_view name, int64_t m, int64_t n, int64_t k, int64_t element_bytes);
 Operation memory_pass(std::string_view name, double bytes, int64_t kernels = 1);
-// So many of an operation.
+// An operation that is repeated so many times.
 Operation repeated(int64_t count, Operation one);
 
 // A linear layer on one rank: y [rows, outputs] = x [rows, inputs] W^T + b.

@@ -68,7 +68,7 @@ class Drawing {
 
   std::string svg() const {
     const double bottom = top + row_pitch * static_cast<double>(pipeline_.stages);
-    // At least as wide as the step of 1F1B, so that pictures of equal pipelines have the same scale.
+    // The picture is at least as wide as the step of 1F1B, so that pictures of equal pipelines have the same scale.
     const auto widest = static_cast<double>(3 * (pipeline_.stages + pipeline_.micro_batches - 1));
     const double width = std::max(x_of(std::max(times_.seconds, widest)) + 46, 700.0);
     std::string text = fmt::format(
@@ -109,7 +109,7 @@ class Drawing {
     return text;
   }
 
-  // One number every three units, the time of one micro-batch on one stage, and the optimizer step at the end.
+  // Draws one number every three units, the time of one micro-batch on one stage, and the optimizer step at the end.
   std::string axis(double y) const {
     std::string text;
     for (double time = 0; time <= times_.seconds - 1; time += 3) {

@@ -140,7 +140,7 @@ class PipelinePass {
     }
   }
 
-  // When the stage may begin a computation: when the tensor that it takes has arrived.
+  // The time when the stage may begin a computation: when the tensor that it takes has arrived.
   double beginning(const OrderedInstruction& one, const Lanes& lanes) const {
     if (one.message < 0) return lanes.now;
     const MessageTimes& message = messages_[static_cast<size_t>(one.message)];

@@ -17,7 +17,7 @@ struct OrderedInstruction {
   bool is_first, is_last;  // of the micro-batches
   int32_t stage;
   int32_t place;    // stage * chunks + chunk
-  int32_t message;  // that is sent, received or taken; -1: none
+  int32_t message;  // the message that is sent, received or taken; -1: none
   int32_t channel;  // of sends: stage * stages + receiving stage; otherwise -1
 };
 
@@ -46,7 +46,7 @@ struct WeightArrival {
 struct GradientReductions {
   double first_seconds = 0;  // from the beginning of that computation until the first gradient is complete
   double all_seconds = 0;    // of all reductions of the chunk, which follow each other
-  double last_seconds = 0;   // of the last one, which begins when the computation has ended
+  double last_seconds = 0;   // of the last reduction, which begins when the computation has ended
   // The seconds by which the computation is longer, where each segment waits for the reduction before the last
   // (training_step()).
   double wait_seconds = 0;

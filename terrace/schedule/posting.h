@@ -3,10 +3,11 @@
 
 namespace terrace::schedule {
 
-// When receives are posted. For the times below, forwards, input gradients and weight gradients each take one unit.
+// The time when receives are posted. In the times below, forwards, input gradients and weight gradients each take one
+// unit.
 enum class Posting {
-  // At least one computation before the one that takes the tensor, and before the computation that runs when the tensor
-  // is made.
+  // Receives are posted at least one computation before the one that takes the tensor, and before the computation that
+  // runs when the tensor is made.
   early,
   // Never before `early`, and as late as a device needs that at any computation may first wait for all transfers that
   // it has begun: a GPU does so where it loads a kernel or frees memory. Take all computations in the order of their

@@ -29,7 +29,7 @@ void check_one_micro_batch(const config::Config& config, int64_t data_ranks);
 // [layout] do not fit them. `here` of the ranks are on this machine.
 void check_ranks(const config::Config& config, int64_t ranks, int64_t here);
 
-// One micro-batch.
+// The size of one micro-batch.
 struct MicroBatchSize {
   int64_t samples = 1;
   Sizes sizes = {};  // Description::sample_sizes

@@ -20,7 +20,7 @@ class SharedLink {
   // Adds a call that takes so many seconds if it has the link for itself. Times do not decrease from call to call, and
   // the calls that end by `time` have been taken off the link.
   void add(size_t call, size_t communicator, double time, double seconds);
-  // When the call that ends first does so if no other one is added; infinity without calls.
+  // The time when the call that ends first does so if no other call is added; infinity without calls.
   double next_end() const { return next_end_; }
   // Takes this call off the link. There must be one.
   Ended end_next();
@@ -53,7 +53,7 @@ class SharedLink {
   std::vector<Communicator> communicators_;
   std::vector<UnderWay> under_way_;
   double since_ = 0;
-  size_t first_ = 0;  // the index of the one of them that ends first
+  size_t first_ = 0;  // the index of the call under way that ends first
   double next_end_ = std::numeric_limits<double>::infinity();
 };
 

@@ -24,7 +24,7 @@ enum class Movement {
   reduce,            // reduce-scatter of a micro-batch's whole gradient to its G parts
   reduce_across,     // reduce-scatter of a G part to its O parts, after the last micro-batch
   reduce_replicas,   // all-reduce of an O part over the ranks that hold it, after the last micro-batch
-  gather_gradients,  // all-gather instead of the two above, if `reduce` sums over all ranks at once
+  gather_gradients,  // all-gather in place of both, if `reduce` sums over all ranks at once
   publish,           // all-gather of updated O parts to W parts
 };
 
@@ -41,11 +41,11 @@ struct StepInstruction {
   enum class Kind {
     // Computations of one segment for one micro-batch.
     forward,
-    loss,             // of the model's last segment: forward and, in a training step, also backward
+    loss,             // the model's last segment: forward and, in a training step, also backward
     backward,         // gradients of the segment's input and of its weights
     input_gradient,   // gradient of the segment's input only
     weight_gradient,  // gradients of the segment's weights, some time after input_gradient
-    // Between stages, for one chunk, as in Instruction.
+    // Transfers between stages, for one chunk, as in Instruction.
     send_activation,
     receive_activation,
     send_gradient,
@@ -55,9 +55,9 @@ struct StepInstruction {
     end_movement,       // reduce frees the whole segment's gradient
     release,            // frees the whole segment's weights
     allocate_gradient,  // takes memory for the whole segment's gradient, which counts as zero
-    // Once, after the last backward; all sends are complete.
+    // The end of a step: each once, after the last backward; all sends are complete.
     finish_gradients,  // sums over stages and tensor ranks that hold the same parameters
-    norm,              // of all gradients; may decide, on all ranks, that the update is skipped
+    norm,              // the norm of all gradients; may decide, on all ranks, that the update is skipped
     update,
   };
   Kind kind;

@@ -28,7 +28,7 @@ size_t call_of(Movement movement, Hop hop) {
 // The communicator of a stage that a movement or send uses.
 size_t communicator_of(const StepInstruction& one) {
   if (is_send(one.kind)) return num_calls + static_cast<size_t>(one.peer);
-  // These two are among the same ranks (group_of()).
+  // Gathers of gradients and reductions of replicas are among the same ranks (group_of()).
   const bool replicas = one.movement == Movement::gather_gradients;
   return call_of(replicas ? Movement::reduce_replicas : one.movement, one.hop);
 }
@@ -275,7 +275,7 @@ class StepLoop {
     return number;
   }
 
-  // When the tensor that the computation takes from another stage arrives; none if that is not known yet.
+  // The time when the tensor that the computation takes from another stage arrives; none if that is not known yet.
   std::optional<Moment> arrival(const Lanes& lanes, const StepInstruction& one) {
     if (one.kind == StepKind::weight_gradient) return Moment{};
     const Expected& expected = lanes.expected[lanes.extent.tensor(takes_gradient(one.kind), one)];
@@ -290,7 +290,7 @@ class StepLoop {
     return std::nullopt;
   }
 
-  // When the stage may begin the computation; none if that is not known yet.
+  // The time when the stage may begin the computation; none if that is not known yet.
   std::optional<Moment> beginning(size_t index, const StepInstruction& one) {
     Lanes& lanes = lanes_[index];
     if (one.kind == StepKind::norm) {

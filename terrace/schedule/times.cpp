@@ -44,7 +44,7 @@ class EventLoop {
   }
 
  private:
-  // When the send and the receive of a message end; -1: not known yet.
+  // The times when the send and the receive of a message end; -1: not known yet.
   struct MessageTimes {
     double sent = -1, posted = -1;
     int64_t awaited_by = -1;  // the stage that cannot continue without it; -1: none

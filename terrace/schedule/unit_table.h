@@ -73,8 +73,8 @@ struct UnitRow {
   double counted_flops = 0;
 
   // Bytes of tensors on one rank for one micro-batch. Kept from the forward to the backward: the unit's input and what
-  // it saves, and not its output. By config::Recompute; with `full` what a segment keeps that begins with this unit. 0
-  // for the model's last unit, whose backward follows at once.
+  // it saves, and not its output. There is a number for each config::Recompute; that of `full` is what a segment keeps
+  // that begins with this unit. 0 for the model's last unit, whose backward follows at once.
   std::array<int64_t, 3> kept_bytes = {};
   // Kept from a backward that defers its weight gradients to these: inputs of the weights and gradients of their
   // outputs. 0 where a unit defers none, as the last one.

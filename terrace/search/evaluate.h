@@ -22,7 +22,7 @@ struct Outcome {
 // A piece of work for a trial: all of it, or with successive halving the way to its next budget.
 struct Job {
   int64_t id = 0;
-  int64_t trial = 0;  // the job that began it
+  int64_t trial = 0;  // the job that began the trial
   Point point = {};
   int64_t budget = 0;  // 0: all
 

@@ -22,7 +22,7 @@ class HalvingLadder {
 
   struct Promotion {
     int64_t trial = 0;
-    int64_t budget = 0;  // to which it continues
+    int64_t budget = 0;  // the budget to which the trial continues
   };
   // The trial that may continue, from the highest budget at which there is one, the best first. It counts as continued
   // from now on.

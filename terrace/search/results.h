@@ -22,7 +22,7 @@ struct Trial {
   std::vector<double> objectives = {};  // by goal, the larger the better; empty if the trial failed
   Outcome outcome = {};
   double submitted = 0, gathered = 0;  // seconds since the search began
-  // For successive halving: the job that began the trial, and the budget that this row's job reached.
+  // The job that began the trial, and the budget that this row's job reached, with successive halving.
   int64_t trial = 0;
   int64_t budget = 0;
 

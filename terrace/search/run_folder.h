@@ -10,7 +10,7 @@
 
 namespace terrace::search {
 
-// Inside the search's folder. A job that continues a trial has the same folder.
+// The folder of a trial inside the search's folder. A job that continues a trial has the same folder.
 std::filesystem::path trial_folder(const std::filesystem::path& search_folder, int64_t trial);
 // Makes the folder of the job's trial, empty if the job begins it.
 std::filesystem::path open_trial_folder(const std::filesystem::path& search_folder, const Job& job);

@@ -178,7 +178,7 @@ class Run {
     return begin_trial(std::move(own_turn));
   }
 
-  // Without a turn while earlier trials are replayed.
+  // Begins a trial, without a turn while earlier trials are replayed.
   bool begin_trial(Workers::Turn own_turn) {
     if (begun_ + workers_.trials_elsewhere() >= most_trials()) return false;
     if (own_turn && is_over()) {

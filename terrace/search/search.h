@@ -20,7 +20,7 @@ struct SearchState {
 };
 
 struct SearchOptions {
-  std::filesystem::path folder;     // of results.csv
+  std::filesystem::path folder;     // the folder of results.csv
   std::filesystem::path from = {};  // another search's results for a warm start; "": none
   double time_limit = 0;            // seconds, after which no trial begins; 0: none
   std::string program = {};         // a terrace that can train, for training runs

@@ -55,7 +55,7 @@ class Session {
   // Jobs without a row in results.csv, of workers that have left too.
   const std::map<int64_t, Claim>& open_claims() const { return open_claims_; }
   int64_t next_job() const { return next_job_; }
-  // When the search began, in seconds since 1970, and what it looks for.
+  // The time when the search began, in seconds since 1970, and what it looks for.
   double began() const { return began_; }
   const std::vector<std::string>& identity() const { return identity_; }
 

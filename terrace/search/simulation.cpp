@@ -33,7 +33,7 @@ Outcome Simulation::run(const Job& job) {
                               prediction.model_flops / device_seconds, prediction.mfu(), prediction.hfu(),
                               prediction.fullest().memory.total()}};
   if (study_.noise_scale > 0) {
-    // With a step of one second as the reference, the seconds are those in which the trial comes as far as that step.
+    // The reference is a step of one second, so the seconds are those in which the trial comes as far as that step.
     const plan::SameLoss to_loss = plan::same_loss(study_.noise_scale, config.train.global_batch,
                                                    prediction.step_seconds, study_.reference_batch, 1);
     outcome.figures.push_back(to_loss.seconds);

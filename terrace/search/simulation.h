@@ -27,7 +27,7 @@ class Simulation : public TrialEvaluator {
   bool varies_machine_;  // from trial to trial
   plan::Target target_;
   mutable std::mutex mutex_;
-  mutable std::map<std::string, machine::Machine> machines_;  // that were read
+  mutable std::map<std::string, machine::Machine> machines_;  // the machines that were read
 };
 
 }  // namespace terrace::search

@@ -32,7 +32,7 @@ class Workers {
   // The trials that the folder had at the start, and whether another worker was there.
   const std::vector<Trial>& earlier() const { return results_->earlier(); }
   bool found_others() const { return found_others_; }
-  // Seconds since the search began. Of a search that goes on, it began as long ago as its last trial says.
+  // Seconds since the search began. A search that goes on began as long ago as its last trial says.
   double seconds() const;
 
   // No other worker has its turn while the returned object lives. Throws UserError if another one keeps its turn for
@@ -87,7 +87,7 @@ class Workers {
   double before_ = 0;  // seconds of the search when this worker began
   Clock::time_point began_, looked_for_dead_;
   std::set<int64_t> own_, told_;  // jobs under way here; jobs of others that take_begun() has returned
-  std::vector<Trial> finished_;   // by others, for take_finished()
+  std::vector<Trial> finished_;   // trials of others, for take_finished()
 };
 
 }  // namespace terrace::search

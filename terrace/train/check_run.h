@@ -23,7 +23,7 @@ struct RunCheck {
   plan::MemoryNeed largest = {};          // of the largest rank
   double memory_bytes = 0;                // available for `need`; 0: unknown
   uint64_t samples = 0;                   // of one pass over the data; 0: unknown
-  std::filesystem::path checkpoint = {};  // that the run continues from; empty: a new run
+  std::filesystem::path checkpoint = {};  // the checkpoint that the run continues from; empty: a new run
   int64_t steps_done = 0;
   // The tensors of train.initial_weights that are not taken as they are (InitialWeights::text); empty: none, or no new
   // run.

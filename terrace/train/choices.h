@@ -28,8 +28,8 @@ struct RunInputs {
 int64_t threads_of_rank(const RunInputs& inputs, int64_t ranks, const comm::World* launched = nullptr);
 
 // The peak that the resumed run had, if it computed on as many threads and ranks of the same processor; else the rate
-// that all ranks measure. The process has `threads` threads a rank from here on. For ranks that are threads, and for
-// ranks that are processes, which all call it together.
+// that all ranks measure. The process has `threads` threads a rank from here on. The first function is for ranks that
+// are threads, the second for ranks that are processes, which all call it together.
 Peak choose_peak(const RunInputs& inputs, int64_t threads, const at::Device& device);
 Peak choose_peak(const RunInputs& inputs, int64_t threads, const at::Device& device, comm::Comm& all);
 

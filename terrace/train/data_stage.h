@@ -24,7 +24,7 @@ struct DataStageRequest {
   int64_t ranks_per_node = 1;  // as the layout has it
   int64_t data_rank = 0;       // the coordinate of this rank
   int64_t data_ranks = 1;
-  std::function<uint64_t(int64_t step)> first_sample = {};  // of a step, counted over the whole run
+  std::function<uint64_t(int64_t step)> first_sample = {};  // the first sample of a step, counted over the whole run
   data::TensorNames names = {};                             // the tensors that this rank reads
   // Returns the ranges of the files that a data-parallel rank reads in a step, and in an evaluation after it; called on
   // another thread.

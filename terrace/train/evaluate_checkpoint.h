@@ -16,7 +16,7 @@ namespace terrace::train {
 
 struct EvaluationRequest {
   std::filesystem::path checkpoint;  // a checkpoint's folder, or a run's folder for its newest complete checkpoint
-  std::vector<std::string> datasets = {};  // none: what the run itself holds out
+  std::vector<std::string> datasets = {};  // none: the samples that the run itself holds out
   int64_t ranks = 1;                       // as threads of this process
   comm::World* world = nullptr;            // or the world that a launcher made, of which this process is one rank
   int64_t threads = 0;                     // of each rank; 0: the cores, divided among the ranks
@@ -30,7 +30,7 @@ struct CheckpointEvaluation {
   int64_t step = 0;
   config::Config config;  // of the evaluation
   Evaluation evaluation;
-  std::vector<observe::Figure> figures = {};  // whose values the evaluation has
+  std::vector<observe::Figure> figures = {};  // the figures whose values the evaluation has
   // The bytes of text of each dataset; none where they are not known for all.
   std::vector<uint64_t> bytes = {};
 

@@ -57,7 +57,7 @@ struct Executor::Step {
   MicroBatchState& state_of(const StepInstruction& i) { return state_of(i.micro_batch, i.chunk); }
   const models::Batch& batch(int64_t micro_batch) const { return micro_batches[static_cast<size_t>(micro_batch)]; }
 
-  // Over the micro-batches of this rank, without counts.
+  // The sums of the losses over the micro-batches of this rank, without counts.
   observe::TermSums summed_losses(const std::vector<models::LossTerm>& terms) const {
     observe::TermSums sums = models::no_sums(terms);
     for (const models::Tensors& micro_batch : losses) {
@@ -242,7 +242,7 @@ void Executor::weight_gradient(Step& step, const StepInstruction& instruction) {
   complete_gradient(instruction);
 }
 
-// After the last computation that adds to the gradient of the segment for the micro-batch.
+// Called after the last computation that adds to the gradient of the segment for the micro-batch.
 void Executor::complete_gradient(const StepInstruction& instruction) {
   sharded_.collect_gradient(instruction.segment);
   if (instruction.micro_batch == 0) cut_.first_gradients.take(instruction.segment);

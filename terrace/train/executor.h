@@ -75,7 +75,7 @@ class Executor {
   config::Recompute recompute_;
   parallel::StageTransfers transfers_;
   StepRecorder* recorder_ = nullptr;
-  int64_t settled_micro_batches_ = 0;  // of the last step if it took no memory from the device, else 0
+  int64_t settled_micro_batches_ = 0;  // micro-batches of the last step if it took no memory from the device, else 0
 };
 
 }  // namespace terrace::train

@@ -15,8 +15,8 @@ struct IdleStages {
   bool operator==(const IdleStages&) const = default;
 };
 
-// About the steps from `step` on, with the batch of its phase: if all stages cost the same. Has a second line, about
-// the full batch, while a batch-size ramp-up is under way. Empty without a pipeline.
+// Lines about the steps from `step` on, with the batch of its phase, if all stages cost the same. Has a second line,
+// about the full batch, while a batch-size ramp-up is under way. Empty without a pipeline.
 std::vector<IdleStages> idle_stages(const config::Config& config, int64_t data_ranks, int64_t step);
 
 // Logs these lines.

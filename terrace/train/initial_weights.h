@@ -32,7 +32,7 @@ class InitialWeights {
 
 // The configuration of a run that began with train.initial_weights, with the statistics of that checkpoint, unless
 // data.statistics says otherwise; a run that continues from `resumed` (null: a new one) has those that it began with.
-// Of other runs the configuration as it is. A new run writes a sentence about it into the log if `says`.
+// The configuration of other runs is left as it is. A new run writes a sentence about it into the log if `says`.
 config::Config with_initial_statistics(const config::Config& config, const checkpoint::Reader* resumed, bool says);
 
 }  // namespace terrace::train

@@ -126,7 +126,7 @@ RunResult run_trainer(Trainer& trainer, const Start& start, comm::World& world, 
 RunResult run_rank(const Start& start, const at::Device& device, comm::World& world) {
   std::optional<machine::Machine> machine =
       abort_on_error(world, [&] { return predicted_machine(start.inputs, device, world); });
-  // It counts the rank's tensors from the first one until the measured steps are over.
+  // The meter counts the rank's tensors from the first one until the measured steps are over.
   const auto meter = std::make_shared<memory::Meter>(device.type());
   auto metered = std::make_unique<c10::DebugInfoGuard>(c10::DebugInfoKind::PROFILER_STATE, meter);
   const config::Config config = abort_on_error(world, [&] { return with_route(start.inputs, machine, world); });
@@ -248,7 +248,7 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
   bind_near(device);
   const bool first = world.rank() == 0;
   std::optional<StartChecks> checks;
-  std::string small_files;  // that the checks have read: descriptions of data, tokenizers, manifests of checkpoints
+  std::string small_files;  // descriptions of data, tokenizers and manifests of checkpoints that the checks have read
   const std::string checkpoint = broadcast_result(*all, [&]() -> std::string {
     const NotedTexts noted;
     checks.emplace(config, options, world.size(), world.ranks_per_node(), device);

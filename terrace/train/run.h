@@ -17,7 +17,7 @@
 namespace terrace::train {
 
 struct RunOptions {
-  int64_t ranks = 1;             // as threads of this process
+  int64_t ranks = 1;             // ranks as threads of this process
   comm::World* world = nullptr;  // or the world that a launcher made, of which this process is one rank
   std::string resume = {};  // "": a new run; "auto": the newest checkpoint of the run's folder, if any; else a path
   std::filesystem::path config_file = {};  // the file that named checkpoint.folder, if any

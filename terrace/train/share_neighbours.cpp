@@ -26,8 +26,8 @@ std::set<int64_t> slots_of(const ShareNodes& shares, const std::set<int64_t>& da
 
 std::optional<std::vector<Neighbours>> share_neighbours(const ShareNodes& shares,
                                                         const std::vector<std::set<int64_t>>& data_ranks) {
-  std::map<int64_t, std::vector<int64_t>> nodes;  // that read slots from this one on
-  std::map<int64_t, int64_t> next_slot;           // after those that begin with this one
+  std::map<int64_t, std::vector<int64_t>> nodes;  // by first slot: the nodes that read from this slot on
+  std::map<int64_t, int64_t> next_slot;           // by first slot: the slot after the last one of these nodes
   for (size_t node = 0; node < data_ranks.size(); ++node) {
     const std::set<int64_t> slots = slots_of(shares, data_ranks[node]);
     if (slots.empty()) continue;

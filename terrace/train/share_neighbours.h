@@ -27,10 +27,10 @@ struct ShareNodes {
   int64_t data_ranks = 1;  // among which the samples of a step are divided in order
 };
 
-// The neighbours of each node, by the data-parallel coordinates of its ranks that read samples. What a node reads after
-// an exchange and did not read before is the share of the next slot, which another node has. Where several nodes read
-// the same slots, each takes from another one. Nothing where no node needs what another one has, or where nodes do not
-// read whole shares.
+// The neighbours of each node, by the data-parallel coordinates of its ranks that read samples. The data that a node
+// reads after an exchange and did not read before are the share of the next slot, which another node has. Where several
+// nodes read the same slots, each takes from another one. Returns nothing where no node needs what another node has, or
+// where nodes do not read whole shares.
 std::optional<std::vector<Neighbours>> share_neighbours(const ShareNodes& shares,
                                                         const std::vector<std::set<int64_t>>& data_ranks);
 

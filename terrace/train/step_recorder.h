@@ -34,11 +34,11 @@ class StepRecorder {
   double peak_bytes() const;
 
  private:
-  class Clock;  // the host's, or events in the stream of a GPU
+  class Clock;  // the host's clock, or events in the stream of a GPU
   struct Entry {
     schedule::StepInstruction instruction;
     size_t begin = 0, waited = 0, end = 0;  // marks of the clock
-    int64_t bytes = 0, peak = 0;            // in use after it, and the most during it
+    int64_t bytes = 0, peak = 0;            // in use after the instruction, and the most during it
   };
 
   std::shared_ptr<memory::Meter> meter_;

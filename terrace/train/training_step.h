@@ -17,7 +17,7 @@ namespace terrace::train {
 
 // The result of a step before its update; the same on all ranks.
 struct StepSums {
-  observe::TermSums losses;  // over all micro-batches of all ranks, without counts
+  observe::TermSums losses;  // sums over all micro-batches of all ranks, without counts
   optim::GradientNorm gradients;
 };
 

@@ -33,7 +33,7 @@ struct StepState {
 struct SmallRun {
   std::vector<StepState> steps;
   std::vector<DigestLog> digest_logs;  // by rank
-  double loss_scale = 1;               // that gradients are multiplied by
+  double loss_scale = 1;               // the factor of gradients
 };
 
 // The ranks that train.

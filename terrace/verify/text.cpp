@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t most_rows = 40;
 
-// Without the sign of a NaN, which has no meaning.
+// The text has no sign of a NaN, which has no meaning.
 std::string times(double ratio) { return std::isnan(ratio) ? "nan" : fmt::format("{:.2f}", ratio); }
 
 std::string shown(const Difference& difference) {

@@ -19,7 +19,7 @@
 namespace terrace::verify {
 
 struct VerifyOptions {
-  int64_t ranks = 0;  // as threads; 0: the fewest, from two, that the layout and the batch fit
+  int64_t ranks = 0;  // ranks as threads; 0: the fewest, from two, that the layout and the batch fit
   // If not null, the ranks are the `ranks` processes of a launch, of which `ranks_here` are on this machine. All call
   // verify() and get the verdict.
   std::shared_ptr<comm::MpiLibrary> processes = {};

@@ -43,7 +43,7 @@ class SchNetLayer : public ConvLayer {
 
  private:
   Activation activation_;
-  double filter_scale_;  // what the filters are multiplied by, for both linear layers beside them
+  double filter_scale_;  // the factor of the filters, for both linear layers beside them
   Linear& inputs_;
   TwoLayers& filter_;
   Linear& sums_;
@@ -73,8 +73,8 @@ class PaiNNLayer : public ConvLayer {
   Linear& filter_;
   Linear& mixed_;  // rows of U, then of V
   TwoLayers& update_;
-  TwoLayers* const ending_;      // of s with HydraGNN's reading, else null
-  Linear* const vector_ending_;  // and of v, unless it is left out
+  TwoLayers* const ending_;      // the ending of s with HydraGNN's reading, else null
+  Linear* const vector_ending_;  // the ending of v, null where it is left out
 };
 
 // EGNN (Satorras et al., arXiv 2102.09844): m = MLP(x_i, x_j, d^2, e), x' = x + MLP(x_i, sum of m); with equivariance
@@ -93,7 +93,7 @@ class EgnnLayer : public ConvLayer {
   Reading reading_;
   EdgeLinear& edges_;
   Linear& message_;
-  Linear &states_, &sums_;  // of x_i and of the sum of m, added to each other
+  Linear &states_, &sums_;  // layers of x_i and of the sum of m, whose results are added
   Linear& output_;
   Linear *const move_hidden_, *const move_;  // null where atoms do not move
 };

@@ -11,7 +11,7 @@ namespace terrace::models::gnn {
 namespace {
 
 constexpr double paper_slope = 0.2, hydragnn_slope = 0.05;  // below 0
-constexpr double least_cutoff = 1e-12;                      // whose logarithm is taken
+constexpr double least_cutoff = 1e-12;                      // the least cutoff whose logarithm is taken
 
 }  // namespace
 

@@ -26,8 +26,8 @@ struct EdgeGeometry {
 // The graphs of a batch at one level. `atoms` are its nodes, which at the coarse levels are clusters.
 struct Graphs {
   int64_t graphs = 0, atoms = 0;
-  ops::Segments receivers = {}, senders = {};  // of edges: atoms
-  ops::Segments of_atoms = {};                 // of atoms: graphs
+  ops::Segments receivers = {}, senders = {};  // the atoms of edges
+  ops::Segments of_atoms = {};                 // the graphs of atoms
   ops::Pairs pairs = {};                       // of edges; each edge is one where the model computes no pairs
   at::Tensor degree_means = {};                // [2], see data/graphs/graphs_request.h
   EdgeGeometry geometry = {};
@@ -39,7 +39,7 @@ struct Graphs {
   // The mean over the edges that each atom receives. With a cutoff c it is the sum of c x over 1 + the sum of c, so
   // that it does not jump where an edge appears with c = 0, not even the only one of an atom.
   at::Tensor mean(const at::Tensor& x) const;
-  ops::Segments pairs_of_graphs() const;  // of pairs: graphs
+  ops::Segments pairs_of_graphs() const;  // the graphs of pairs
 };
 
 // The vectors [E, 3], in double precision, of the edges of a level, or of the first edges of pairs where the model
@@ -63,7 +63,7 @@ at::Tensor lengths_of(const at::Tensor& vectors);
 at::Tensor gaussians(const at::Tensor& lengths, int64_t number, double radius);
 at::Tensor sines(const at::Tensor& lengths, int64_t number, double radius);
 
-// (cos(pi d / radius) + 1) / 2 of lengths [E, 1] below the radius, else 0.
+// The cutoff (cos(pi d / radius) + 1) / 2 of lengths [E, 1] below the radius, else 0.
 at::Tensor cosine_cutoff(const at::Tensor& lengths, double radius);
 
 // Sums over segments divided by their numbers of elements; 0 of empty segments.

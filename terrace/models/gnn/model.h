@@ -52,7 +52,7 @@ class Gnn : public Model {
  private:
   // The tensors that the units of one call share.
   struct Work {
-    at::Tensor vectors = {};  // of the atoms' edges with a graph of their own, where there are derivatives
+    at::Tensor vectors = {};  // of the atoms' edges, with a graph of their own; undefined without derivatives
     std::map<int64_t, Graphs> levels = {};  // the levels that were read
     States states = {};
     Tensors finer = {};  // states of the levels before, if they are kept

@@ -24,7 +24,8 @@ namespace {
 
 constexpr double norm_epsilon = 1e-5, norm_momentum = 0.1;
 
-// Without waiting for a GPU: what is not to be added is masked.
+// Adds the statistics of a step to the running ones without waiting for a GPU: statistics that are not to be added are
+// masked.
 void add_to_running(const ops::RowStatistics& step, const at::Tensor& mean, const at::Tensor& variance) {
   const at::NoGradGuard no_grad;
   const at::Tensor unbiased = step.variance.mul(step.rows.div(step.rows.sub(1.0).clamp_min(1.0)));

@@ -57,7 +57,7 @@ class TwoLayers : public nn::Module {
 // of the three beside each other, whose products with the states are computed once for each atom.
 class EdgeLinear : public nn::Module {
  public:
-  // Without features C is left out.
+  // Leaves C out where there are no features.
   EdgeLinear(int64_t inputs, int64_t features, int64_t outputs, const nn::Build& build);
   at::Tensor forward(const at::Tensor& x, const at::Tensor& features, const Graphs& graphs, const Pass& pass) const;
 

@@ -9,7 +9,7 @@ namespace terrace::models::gnn {
 namespace {
 
 constexpr double norm_square = 1e-8;  // added to the square of a norm
-constexpr double most_norm = 100;     // that the update reads
+constexpr double most_norm = 100;     // the largest norm that the update reads
 
 Activation activation_inside(const ModelConfig& config) {
   return config.follows_hydragnn() ? Activation::silu : config.activation;

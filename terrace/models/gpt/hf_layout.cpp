@@ -90,7 +90,7 @@ class Table {
     add(std::move(name), std::move(shape), config_.bias ? std::move(parameter) : "");
   }
 
-  // Without the rows that pad the vocabulary.
+  // Adds a table without the rows that pad the vocabulary.
   void add_rows(std::string name, std::string parameter) {
     add(std::move(name), {config_.vocabulary, config_.width}, std::move(parameter),
         [rows = config_.vocabulary](const at::Tensor& table) { return table.narrow(0, 0, rows); });

@@ -22,8 +22,8 @@
 namespace terrace::models::vit {
 namespace {
 
-// function(rows) for the rows [N, ..] of x in pieces, one after another; each of several pieces is computed again in
-// backward. The function's gradients go to `inputs`, which it gets as its other arguments.
+// Computes the function of the rows [N, ..] of x in pieces, one after another; each of several pieces is computed again
+// in backward. The function's gradients go to `inputs`, which it gets as its other arguments.
 at::Tensor in_pieces(const at::Tensor& x, int64_t bytes_of_row, const Tensors& inputs,
                      const std::function<at::Tensor(const at::Tensor&, const Tensors&)>& function) {
   const int64_t rows = std::max<int64_t>(1, aggregation_piece_bytes / bytes_of_row);

@@ -11,7 +11,7 @@ namespace terrace::models::vit {
 // All matrices are [wanted, stored] in fp32, and their rows sum to 1.
 
 // Each row is linear between the two nearest of the stored points, which divide the same interval evenly. On a circle
-// the interval's ends are neighbours, elsewhere values beyond the outermost points are constant. For grids whose
+// the interval's ends are neighbours, elsewhere values beyond the outermost points are constant. Used for grids whose
 // coordinates are not known.
 at::Tensor interpolation_by_index(int64_t wanted, int64_t stored, bool is_circle);
 

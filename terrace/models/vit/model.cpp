@@ -306,12 +306,12 @@ Tensors Vit::loss(int64_t begin, const Tensors& input, const Batch& batch, const
   const at::Tensor& targets = batch["targets"];
   const at::Tensor error = forecast(begin, input, batch, pass).sub(targets);  // [B, V, H, W]
   const at::Tensor of_place = weights_of_places(batch, error);
-  // Over the grid, [B, V].
+  // The mean over the grid, [B, V].
   const auto mean = [&](const at::Tensor& x) { return x.mul(of_place).sum({2, 3}); };
   const at::Tensor squares = mean(error.square()), known = squares.detach();
   const double outputs = static_cast<double>(config_.num_outputs());
   const at::Tensor of_outputs = at::tensor(output_weights(config_), error.options().requires_grad(false)).div(outputs);
-  // Over the samples, [V].
+  // The sum over the samples, [V].
   const auto sum = [](const at::Tensor& x) { return x.sum(0).to(at::kFloat); };
   return {ops::loss_term(squares.mul(of_outputs).sum(), pass.gradient_scales.at(0)), sum(known.sqrt()),
           sum(mean(error.detach())), sum(known), sum(mean(batch["before"].sub(targets).square()))};

@@ -32,8 +32,8 @@ class EmbeddingUnit : public nn::Module {
   ChannelTokens& tokens_;
   Aggregation& aggregation_;
   nn::Parameter& positions_;  // [L, D]
-  nn::Linear* const lead_;    // of the lead in hundreds of hours; null: none
-  nn::Linear* const time_;    // of sines and cosines of the day of the year and the hour; null: none
+  nn::Linear* const lead_;    // layer of the lead in hundreds of hours; null: none
+  nn::Linear* const time_;    // layer of sines and cosines of the day of the year and the hour; null: none
 };
 
 class Attention : public nn::Module {

@@ -103,7 +103,7 @@ struct Matrices {
 struct GridMap {
   bool is_same = true;
   Matrices places, patches;
-  std::string note = {};  // what is done, and where the new grid reaches beyond the stored one
+  std::string note = {};  // says what is done, and where the new grid reaches beyond the stored one
 };
 
 // Says how many of the latitudes and longitudes lie outside of the cells of a grid; "" where none does.

@@ -100,7 +100,7 @@ void add_interactions(const TreeModel& model, const TrialTable& trials, double s
   };
   for (size_t a = 0; a < parameters; ++a) {
     attribution.own_effects.push_back(mean(a, a));
-    // Each of the two has a half.
+    // Each of the two parameters has a half of what both contribute together.
     for (size_t b = a + 1; b < parameters; ++b) attribution.pairs.push_back({a, b, 2 * mean(a, b)});
   }
   std::ranges::stable_sort(attribution.pairs, std::greater(), &PairEffect::effect);

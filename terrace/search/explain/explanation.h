@@ -28,7 +28,7 @@ struct Attribution {
   bool is_failure = false;
   bool smaller_is_better = false;
   size_t trials = 0;               // the number of trials that the model was fitted to
-  double mean = 0;                 // of the figure over these trials
+  double mean = 0;                 // the mean of the figure over these trials
   std::optional<double> fit = {};  // R^2 of trials that the model has not seen, in five folds; none if they are too few
   // Numbers by parameter. A parameter that some trials do not have counts by the trials that have it.
   std::vector<size_t> trials_with = {};    // the trials that have it
@@ -46,7 +46,7 @@ struct Attribution {
 
 struct Explanation {
   FailuresAs failures = FailuresAs::left_out;
-  // One for each objective, and one for failure if some trials failed and others did not.
+  // The attributions: one for each objective, and one for failure if some trials failed and others did not.
   std::vector<Attribution> attributions = {};
   // The trials that did not fail by their first objective, the best first.
   std::vector<size_t> best = {};

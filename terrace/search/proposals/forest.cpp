@@ -27,7 +27,7 @@ class TreeGrower {
     // A stack instead of recursion: a tree can be as deep as it has samples.
     struct Waiting {
       std::span<size_t> samples;
-      std::optional<size_t> parent;  // whose right child it is
+      std::optional<size_t> parent;  // the node whose right child it is
     };
     std::vector<Waiting> stack = {{samples, {}}};
     Forest::Tree tree;

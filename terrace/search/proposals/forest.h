@@ -26,7 +26,7 @@ class Forest {
 
   // `points` is [values, coordinates], with at least one value. The key determines all random cuts.
   void fit(std::span<const double> points, std::span<const double> values, PhiloxKey key);
-  // Not before fit().
+  // Predicts the value at a point. Not to be called before fit().
   Prediction predict(std::span<const double> at) const;
 
  private:

@@ -37,7 +37,7 @@ GaussianSurrogate::GaussianSurrogate(const Space& space) : space_(&space), objec
 void GaussianSurrogate::learn(const Point& point, Objective objective, const std::string& failure) {
   trials_.push_back({space_->scaled(point), objective, failure});
   ++learned_since_fit_;
-  // Without the pending trials behind the finished ones.
+  // Removes the pending trials behind the finished ones.
   objective_process_.truncate(objectives_.size());
   for (auto& [kind, failures] : failures_) failures.residuals.truncate(failures.outcomes.size());
   if (trials_.size() > most_trials) {

@@ -31,7 +31,7 @@ class GaussianSurrogate : public Surrogate {
   // The model of one kind of failure, from the trials that failed so and from those that did not fail.
   struct Failures {
     LogisticTrend trend;
-    GaussianProcess residuals;          // of the outcomes less their trend
+    GaussianProcess residuals;          // a process of the outcomes less their trend
     std::vector<double> outcomes = {};  // 1, or -1 if the trial failed
 
     void add(std::span<const double> scaled, double outcome);
@@ -46,8 +46,8 @@ class GaussianSurrogate : public Surrogate {
 
   const Space* space_;
   std::vector<LearnedTrial> trials_;          // the oldest first
-  std::vector<double> objectives_;            // of those that did not fail
-  GaussianProcess objective_process_;         // of objectives with mean 0 and variance 1
+  std::vector<double> objectives_;            // the objectives of the trials that did not fail
+  GaussianProcess objective_process_;         // a process of objectives with mean 0 and variance 1
   std::map<std::string, Failures> failures_;  // by kind
   double best_objective_ = 0;                 // with mean 0 and variance 1
   size_t learned_since_fit_ = 0;

@@ -30,7 +30,7 @@ class Grid {
   // Parameters that conditions join, directly or through others.
   struct Group {
     std::vector<size_t> members;  // in their order
-    std::vector<size_t> named;    // those of them that conditions name, each after those that its own conditions name
+    std::vector<size_t> named;    // members that conditions name, each after those that its own conditions name
     std::vector<Branch> branches = {};
 
     bool is_named(size_t parameter) const;

@@ -33,7 +33,7 @@ class LogisticTrend {
   std::vector<bool> is_categorical_;
   std::map<std::pair<size_t, double>, size_t> categories_;  // effects of values of categorical coordinates
   std::vector<double> effects_;                             // first the constant; none if the outcomes are all alike
-  double alike_ = 0;                                        // that outcome
+  double alike_ = 0;                                        // the outcome, if all are alike
 };
 
 }  // namespace terrace::search

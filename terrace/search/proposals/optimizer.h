@@ -18,9 +18,9 @@ namespace terrace::search {
 struct OptimizerOptions {
   Method method = Method::bayesian;
   uint64_t seed = 1;
-  size_t candidates = 1000;  // random points among which the most promising is looked for
+  size_t candidates = 1000;  // the number of random points among which the most promising is looked for
   size_t best_of = 10;       // the number of best trials whose neighbours are candidates too
-  size_t climbs = 3;         // candidates from which it is looked for step by step
+  size_t climbs = 3;         // the number of candidates from which the search goes on step by step
 };
 
 class Optimizer {
@@ -42,8 +42,8 @@ class Optimizer {
  private:
   struct Finished {
     Point point;
-    Objective objective;                  // of several goals: weighed for this proposal
-    std::vector<double> objectives = {};  // if there are several
+    Objective objective;                  // of several goals: their weighed value for this proposal
+    std::vector<double> objectives = {};  // the values of all goals if there are several
     std::string failure = {};
   };
   struct Candidate {

@@ -25,8 +25,8 @@ class Surrogate {
   // `failure` is the kind of failure of a trial that failed, by a word such as "oom". Kinds are learned apart from one
   // another: which layouts divide the devices follows from other parameters than how much memory they need.
   virtual void learn(const Point& point, Objective objective, const std::string& failure) = 0;
-  // Before promises are asked for: follows the trials learned since the last time. Pending trials have the outcome that
-  // is expected of them, so that other points promise more.
+  // Called before promises are asked for: takes in the trials learned since the last time. Pending trials have the
+  // outcome that is expected of them, so that other points promise more.
   virtual void prepare(const std::vector<Point>& pending) = 0;
 
   // The promise of a trial at the point; only the order of the promises of one preparation has a meaning.

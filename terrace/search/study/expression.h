@@ -20,7 +20,7 @@ class Expression {
   explicit Expression(std::string text);
 
   const std::string& text() const { return text_; }
-  // Each name once, in the order of the text.
+  // The names in the expression, each once, in the order of the text.
   const std::vector<std::string>& names() const { return names_; }
   // Says where evaluate() finds the value of each name.
   void bind(const std::function<size_t(const std::string&)>& slot_of);

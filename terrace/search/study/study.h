@@ -32,7 +32,7 @@ struct Halving {
   int64_t first = 0, most = 0;
   int64_t factor = 3;
 
-  // first, first * factor, .., most.
+  // The budgets first, first * factor, .., most.
   std::vector<int64_t> budgets() const;
 };
 

@@ -21,8 +21,8 @@ class ConditionReader {
   // Reads the key `when` of a parameter's table into parameter.when: { NAME = VALUE, NAME = [VALUE, VALUE] }, where a
   // NAME with a dot may be one key or tables. `is_valid` says whether the other keys of the table are.
   void read(const toml::table& table, bool is_valid, Parameter& parameter);
-  // Once all parameters were read: every condition names another parameter of the file that has values or is an
-  // integer, and values of it; no parameter depends on itself; and each can exist.
+  // Called once all parameters were read. Checks that every condition names another parameter of the file that has
+  // values or is an integer, and values of it; no parameter depends on itself; and each parameter can exist.
   void check(const std::vector<Parameter>& parameters);
 
   // The parameters that conditions name.

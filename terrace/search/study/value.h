@@ -14,7 +14,7 @@ using Value = std::variant<bool, int64_t, double, std::string>;
 std::string toml_text(const Value& value);
 // The text of a value in a cell of results.csv: words without quotation marks.
 std::string plain_text(const Value& value);
-// true is 1 and false 0; a word is NaN.
+// The number of a value: true is 1 and false 0; a word is NaN.
 double number_of(const Value& value);
 // A whole number if the number is one, otherwise a real.
 Value whole_or_real(double number);

@@ -37,7 +37,7 @@ class DeadOutputsHook : public Hook {
  private:
   struct Output {
     std::string name = {};  // "": a figure that is no spread
-    int64_t steps = 0;      // on end, without a spread
+    int64_t steps = 0;      // the number of steps on end without a spread
   };
   std::vector<Output> outputs_;
 };

@@ -64,7 +64,7 @@ std::unique_ptr<Hook> make_profile_hook(const Trainer& trainer, int64_t steps,
                                         const profile::RankThreads* threads = nullptr);
 
 struct Measuring {
-  std::shared_ptr<memory::Meter> meter;          // of the rank's thread, since before the model was made
+  std::shared_ptr<memory::Meter> meter;          // the meter of the rank's thread, from before the model was made
   std::function<void()> end = {};                // called when the meter is not needed any more
   std::optional<machine::Machine> machine = {};  // for the prediction; needed on the first rank
 };

@@ -14,7 +14,7 @@ layers::Value radial_values(layers::UnitTrace& unit, const GraphRows& rows, cons
 
 // `first` and `last` as in LayerPlace.
 struct TracedLayer {
-  std::string name;  // precedes its parameters
+  std::string name;  // the beginning of its parameters' names
   NormKind norm = NormKind::none;
   bool first = false, last = false;
 };

@@ -40,7 +40,7 @@ struct OutputConfig {
   LossKind loss = LossKind::mse;
   HeadKind head = HeadKind::automatic;
   int64_t layers = 1;  // hidden layers of the head, or layers of the network that a conv head has for itself
-  int64_t width = 0;   // of these; 0: model.width
+  int64_t width = 0;   // of these layers; 0: model.width
   bool per_atom = false;
   bool uncertain = false;
   Offset offset = Offset::automatic;
@@ -135,7 +135,7 @@ struct ModelConfig {
   bool is_last(int64_t layer) const { return layer + 1 == layers && !has_conv_heads(); }
 };
 
-inline constexpr int64_t element_rows = 119;  // of the table of elements: 0 is no atom
+inline constexpr int64_t element_rows = 119;  // rows of the table of elements; row 0 is no atom
 
 // Whether the layers have radial functions; how many are usual.
 bool has_radial(Conv conv);

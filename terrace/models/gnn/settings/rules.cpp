@@ -214,7 +214,7 @@ std::string cutoff_fits_layers(const Config& c) {
   return "";
 }
 
-// pna alone: gin has no derivatives.
+// This rule is for pna alone, since gin has no derivatives.
 std::string layers_keep_energies_smooth(const Config& c) {
   const ModelConfig& model = model_of(c);
   const bool is_asked_for = model.cutoff == Cutoff::none;

@@ -43,7 +43,7 @@ struct ModelConfig {
   bool qkv_bias = false;           // of queries, keys and values alone, where bias is false
   double dropout = 0.0;            // on embeddings and residuals
   double attention_dropout = 0.0;  // above 0: an unfused path
-  double init_std = 0.02;          // that of output projections is divided by sqrt(2 * layers)
+  double init_std = 0.02;          // the deviation of output projections is divided by sqrt(2 * layers)
 
   int64_t padded_vocabulary() const {
     return (vocabulary + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;

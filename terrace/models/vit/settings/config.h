@@ -29,7 +29,7 @@ struct ModelConfig {
   double mlp_ratio = 4.0;      // inner width of the feed-forward blocks over `width`
   int64_t head_layers = 2;     // hidden layers of the head
   bool qk_norm = false;        // LayerNorm of each head's queries and keys, in the aggregation too
-  bool lead_embedding = true;  // how far ahead it predicts is an input
+  bool lead_embedding = true;  // how far ahead the model predicts is an input
   bool time_inputs = false;    // the day of the year and the hour of the day are inputs too
   Predicts predicts = Predicts::field;
   config::NamedNumbers loss_weights = {};  // of an output in the loss; 1 where none is given
