@@ -82,7 +82,7 @@ struct Watched {
   ::_exit(0);
 }
 
-// Of all processes of the group.
+// The resident memory of all processes of the group; pages that they share count once.
 int64_t resident_bytes(pid_t group) {
   const int64_t page = ::sysconf(_SC_PAGESIZE);
   int64_t own = 0, most_shared = 0;

@@ -11,7 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In version 1 every kind of limit ("cpu", "memory") has folders of its own.
+// Folders of the control groups that limit this process, from the root down. In version 1 every kind of limit ("cpu",
+// "memory") has folders of its own.
 struct GroupFolders {
   std::vector<fs::path> version_1, version_2;
 };
@@ -41,7 +42,7 @@ GroupFolders folders_of(const std::string& controller, const fs::path& system) {
   return folders;
 }
 
-// Nothing for "max", as for a file that does not exist.
+// Returns no number for "max", as for a file that does not exist.
 std::optional<int64_t> number_in(const fs::path& file) {
   std::ifstream text(file);
   int64_t number = 0;

@@ -1,4 +1,4 @@
-// How long the threads of this process waited for a core while something else ran there.
+// Measures how long the threads of this process waited for a core while something else ran on it.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,8 @@ struct CoreTime {
   double waited_seconds = 0;  // ready to run, with no core that was free
 };
 
-// As the kernel's scheduler counts them (Documentation/scheduler/sched-stats.rst, "/proc/<pid>/schedstat"); zeros where
-// it does not. `system` is the folder that has proc/.
+// Returns the times that the kernel's scheduler counts (Documentation/scheduler/sched-stats.rst,
+// "/proc/<pid>/schedstat"); zeros where it does not count them. `system` is the folder that has proc/.
 CoreTime core_time(const std::filesystem::path& system = "/");
 
 // The share of the time between two readings in which threads that were ready to run waited, from 0 to 1; 0 where none

@@ -7,7 +7,7 @@
 
 namespace terrace {
 
-// What "auto" means here: "srun" inside a job of Slurm, otherwise "threads". Other words stay as they are.
+// Replaces "auto" by "srun" inside a job of Slurm and by "threads" elsewhere; returns other words as they are.
 std::string chosen_launcher(const std::string& launcher);
 
 // `program` is the program with its first arguments. Under "mpirun" and "srun" each rank is a process, and `options`

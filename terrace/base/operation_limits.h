@@ -1,5 +1,5 @@
-// How operations divide their work. The operations themselves (terrace/ops, terrace/models) and the planner, which is
-// built without torch and counts what they do, both read it here.
+// Says how operations divide their work: the operations themselves (terrace/ops, terrace/models) and the planner, which
+// is built without torch and counts what they do, both read it.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,8 @@ inline constexpr int64_t product_copied_rows = 2016;
 // Whether the flash attention of GPUs has kernels for heads of this width, of 16-bit numbers.
 constexpr bool flash_takes_heads(int64_t head_dim) { return head_dim <= 256 && head_dim % 8 == 0; }
 
-// What exists for each place where a vision transformer aggregates its variables is computed for pieces of this size.
+// The aggregation of a vision transformer's variables is computed for pieces of places whose temporary values take this
+// many bytes.
 inline constexpr int64_t aggregation_piece_bytes = int64_t{64} << 20;
 
 }  // namespace terrace

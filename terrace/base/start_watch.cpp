@@ -74,7 +74,7 @@ std::string reason_of(Watch& own) {
   // Held until the process ends, so that what is called exists.
   const std::lock_guard lock(own.at_forced_end_mutex);
   if (own.at_forced_end) own.at_forced_end(reason);
-  // Of the processes of a launch the one that logs.
+  // Only one of the processes of a launch logs.
   if (spdlog::should_log(spdlog::level::info)) std::fprintf(stderr, "error: %s\n", printable(reason).c_str());
   std::_Exit(static_cast<int>(ExitCode::stopped));
 }

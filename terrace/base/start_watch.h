@@ -20,8 +20,8 @@ bool is_stopped_at_start();
 // Throws UserError with ExitCode::stopped if so.
 void end_if_stopped_at_start();
 
-// What the process does now, such as "counting edges of data/molecules", until the object is destroyed or another one
-// is made meanwhile. Cheap; of any thread.
+// Says what the process does now, such as "counting edges of data/molecules", until the object is destroyed or another
+// one is made meanwhile. An activity is cheap, and any thread may make one.
 class Activity {
  public:
   explicit Activity(std::string what);

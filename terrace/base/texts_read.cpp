@@ -37,7 +37,7 @@ FileIdentity identity_of(const std::filesystem::path& path) {
   return {status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec, static_cast<int64_t>(status.st_ino)};
 }
 
-// Of this process.
+// The texts that this process has noted and those that it took over from another process.
 struct Texts {
   std::mutex mutex;
   std::map<std::string, NotedText> noted, taken;  // by the path of a text, or by question_key()

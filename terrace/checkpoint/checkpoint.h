@@ -116,7 +116,7 @@ class Reader {
   // no other file. Thread-safe, and no other rank needs to take part. The group's tensors with the names `left_out` may
   // be in the checkpoint and not be wanted.
   void read(const Group& group, const std::set<std::string>& left_out = {}) const;
-  // The same for a group that may hold tensors that are not wanted, such as those of other ranks.
+  // Reads like read() a group that may hold tensors that are not wanted, such as those of other ranks.
   void read_some(const Group& group) const;
 
   // Throws the error that read() would throw about names and shapes. Uses no values, so that the tensors may be without

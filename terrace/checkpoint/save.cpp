@@ -153,7 +153,7 @@ class CheckpointSave {
                      fmt::format("Make room, {}choose another checkpoint.folder", keep_fewer()));
   }
 
-  // How checkpoint.keep would leave more room, if it can.
+  // Advice on how checkpoint.keep would leave more room, if it can.
   std::string keep_fewer() const {
     const int64_t keep = request_.retention.keep;
     if (keep == 0) return "set checkpoint.keep, whose 0 keeps all checkpoints, to a number such as 2, or ";

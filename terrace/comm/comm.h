@@ -41,8 +41,8 @@ class Work {
     virtual ~State() = default;
     virtual void wait() = 0;  // throws CommError
     virtual bool done() = 0;  // whether wait() would return or throw at once; may make progress with the call
-    // When the call became complete, for calls that proceed by themselves while the rank computes; those of other
-    // backends proceed in wait().
+    // The time when the call became complete, for calls that proceed by themselves while the rank computes; calls of
+    // other backends proceed in wait().
     virtual std::optional<std::chrono::steady_clock::time_point> completed() const { return {}; }
     // Called while an exception unwinds the rank's stack. Makes the rank's calls fail, and returns when no other rank
     // uses the buffers.

@@ -23,8 +23,8 @@ struct DoublingStep {
   std::vector<BlockRun> sent, received;
 };
 
-// In order; none for one member. Before the first step a member has the block of its own number. A member sends
-// messages to another one in one step only.
+// Returns the steps of a member in order; none where there is one member. Before the first step a member has the block
+// of its own number. A member sends messages to another one in one step only.
 std::vector<DoublingStep> doubling_steps(int64_t members, int64_t member);
 
 }  // namespace terrace::comm

@@ -18,7 +18,7 @@ struct Fault {
   };
 
   Effect effect = Effect::drop;
-  // Which of the rank's calls the fault affects. The first fault of the list that hits a call counts.
+  // Returns whether the fault affects a call of the rank. The first fault of the list that hits a call counts.
   std::function<bool(int64_t rank, const mesh::Group& group, const Call& call)> hits;
   double delay_seconds = 0.0;
 };

@@ -1,4 +1,5 @@
-// How long the ranks wait, and how much they report, when a call does not complete; the same for threads and processes.
+// Limits of how long the ranks wait and of how much they report when a call does not complete; the same for threads and
+// processes.
 #pragma once
 
 #include <chrono>

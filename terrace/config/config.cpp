@@ -165,7 +165,7 @@ void collect_file(Input& input) {
   }
 }
 
-// How a --set is typed: the shell would remove quotation marks that nothing protects.
+// Returns a --set as a user types it: the shell would remove quotation marks that nothing protects.
 std::string in_shell(const std::string& full_name, const std::string& value) {
   return "--set " + shell_word(full_name + "=" + value);
 }
@@ -234,7 +234,7 @@ bool is_planned_section(const std::string& section) {
   return section == "model" || section == "train" || section == "layout";
 }
 
-// How to give a --set that is read as a number, such as the name 123, as a string; "" if that would not help.
+// Says how to give a --set that is read as a number, such as the name 123, as a string; "" if that would not help.
 std::string string_advice(const Key& key, const toml::node& node, Config& config) {
   const std::string text = toml_text(std::string_view(shown(node)));
   if (node.is_string() || node.is_array() || node.is_table()) return "";
@@ -282,8 +282,8 @@ std::set<std::string> read_keys(Input& input, Config& config) {
   return invalid;
 }
 
-// Where the problem of a rule is reported: at the override of one of its keys, otherwise at the first of its keys that
-// the file contains.
+// Returns the place at which the problem of a rule is reported: the override of one of its keys, otherwise the first of
+// its keys that the file contains.
 Location place_of_problem(const Input& input, const Rule& rule) {
   Location place = input.whole_file();
   for (const std::string& name : rule.keys) {

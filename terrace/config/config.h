@@ -83,7 +83,7 @@ struct ShardGroup {
   bool operator==(const ShardGroup&) const = default;
 };
 
-// How the model and its training are divided among the ranks.
+// Settings of [layout], which say how the model and its training are divided among the ranks.
 struct LayoutConfig {
   int64_t pipeline = 1;  // stages among which the layers are divided
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
@@ -130,8 +130,8 @@ struct ObserveConfig {
   bool operator==(const ObserveConfig&) const = default;
 };
 
-// What a run trains on from a step on, one table of [[data.phases]]. Whatever the table does not name has the value of
-// the phase before.
+// The data that a run trains on from a step on, one table of [[data.phases]]. A key that the table does not name has
+// the value of the phase before.
 struct Phase {
   int64_t from_step = 0;     // the first step of the phase
   int64_t global_batch = 0;  // samples of a step
@@ -164,10 +164,10 @@ struct Config {
   }
 };
 
-// What happens to a key that another key of the same file leaves without effect: it is refused as a user's mistake, or
-// accepted, as in the configuration of a checkpoint that an earlier version wrote. Either way the key then has its
-// default. `warn` accepts it with a sentence in Config::idle. `keep` accepts it and keeps the value of a --set, for a
-// planner that varies the other key.
+// Says what happens to a key that another key of the same file leaves without effect: it is refused as a user's
+// mistake, or accepted, as in the configuration of a checkpoint that an earlier version wrote. Either way the key then
+// has its default. `warn` accepts it with a sentence in Config::idle. `keep` accepts it and keeps the value of a --set,
+// for a planner that varies the other key.
 enum class IdleKeys { refuse, accept, warn, keep };
 
 // Reads and checks the whole file. `overrides` are "section.key=value" with a TOML value, where a bare word counts as a
@@ -183,7 +183,7 @@ Config parse(const std::string& toml, const std::string& file_name, const Famili
 // effect are omitted.
 std::string dump(const Config& config);
 
-// What the number of ranks decides, and which keys have an effect by it.
+// Numbers that follow from the number of ranks, by which keys have an effect or none.
 struct RankFacts {
   int64_t all = 1, data = 1;           // of the run; of the data axis
   int64_t weights = 1, optimizer = 1;  // of the data axis, over which weights and optimizer states are cut

@@ -152,7 +152,8 @@ struct NumbersByName {
   std::string read(const toml::node& node, NamedNumbers& values) const;
 };
 
-// The same with whole numbers, such as {atoms = 2048, edges = 65536}.
+// A small table with a whole number for each name, such as {atoms = 2048, edges = 65536}; if there are words, for some
+// of them.
 struct SizesByName {
   Whole number = {};
   std::vector<std::string> words = {};

@@ -16,8 +16,8 @@ struct Unit {
   double seconds;
 };
 
-// From the longest to the shortest; a text must use the units in this order. A year has 365.25 days, a month a twelfth
-// of them, which data of calendar months and years take as these.
+// Units from the longest to the shortest; a text must use them in this order. A year has 365.25 days, a month a twelfth
+// of them; data of calendar months and years take them as these lengths.
 constexpr std::array units = {Unit{"y", 365.25 * 86'400},
                               Unit{"mo", 30.4375 * 86'400},
                               Unit{"d", 86'400},

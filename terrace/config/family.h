@@ -32,7 +32,7 @@ class TextOfFamily;
 
 namespace terrace::config {
 
-// What the family adds to the configuration. The functions, those of keys and rules as well, are called with
+// Settings that the family adds to the configuration. All functions, also those of keys and rules, are called with
 // configurations of this family only.
 struct Settings {
   FamilySettings model = {}, data = {};  // the values of Config::model and Config::data before a key is read
@@ -45,13 +45,13 @@ struct Settings {
   std::vector<std::string> phase_keys = {};
   // Replaces zeros that mean "derive it" by the derived values; may be null.
   void (*derive)(Config&) = nullptr;
-  // For a configuration in TOML that a checkpoint keeps: settings by which it means what it did when it was written,
-  // where a key that it lacks has another meaning by now; may be null.
+  // Returns settings for a configuration in TOML that a checkpoint keeps, where a key that it lacks has another meaning
+  // by now. With the settings it means what it did when it was written. May be null.
   std::vector<std::string> (*settings_of_earlier)(const std::string& toml) = nullptr;
   // The number of layers that layout.stage_layers divides among the stages. The model has one more unit before the
   // layers and one after them.
   int64_t (*layers)(const Config&) = nullptr;
-  // For verify: makes [model] so small that a laptop trains it in a moment, but keeps its kinds of layers and the
+  // Used by verify. Makes [model] so small that a laptop trains it in a moment, but keeps its kinds of layers and the
   // ratios of their sizes. The layout must still fit the model.
   void (*shrink)(Config&) = nullptr;
   // Whether each data-parallel rank takes the same number of samples, in micro-batches of train.micro_batch samples. If
@@ -66,7 +66,7 @@ struct Settings {
 struct Family {
   std::string name;   // the value of model.family
   std::string about;  // a sentence for the page of keys
-  // What messages and metrics call the family's samples, and the items that it counts in them.
+  // The words by which messages and metrics call the family's samples, and the items that it counts in them.
   std::string samples = "samples", items = "samples";
 
   Settings settings;

@@ -148,7 +148,7 @@ bool uses_nodes(const Config& c) {
   return names(c.layout, GroupWord::pair) || names(c.layout, GroupWord::node) || may_use_rails(c) || has_node_type;
 }
 
-// Where ranks of a node share a disk. The key belongs to families.
+// Whether the ranks of a node share a disk to which data is copied. The key belongs to families.
 bool stages_data(const Config& c) {
   const Key* stage = c.family == nullptr ? nullptr : find_key(c.family->settings.keys, "data.stage");
   return stage != nullptr && stage->write(c) != toml_text(std::string_view());

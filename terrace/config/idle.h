@@ -16,7 +16,7 @@ struct IdleRule {
   // The reason among the causes, as the end of the sentence "KEY = VALUE has no effect ..."; "" if the key has an
   // effect.
   std::string (*beside)(const Config&) = nullptr;
-  // The same for a reason in the number of ranks.
+  // The reason in the number of ranks, as the end of such a sentence; "" if the key has an effect.
   std::string (*on)(const Config&, const RankFacts&) = nullptr;
 };
 

@@ -28,7 +28,7 @@ struct TableKey {
   bool required() const { return !example.empty(); }
 };
 
-// What is wrong in a list of tables, as a whole sentence.
+// A problem in a list of tables, as a whole sentence.
 struct TableProblem {
   toml::source_region where;
   std::string text;
@@ -45,8 +45,8 @@ struct Key {
   std::function<std::string(const Config&)> write;     // as TOML
   std::function<std::string(const Config&)> identity;  // what must be equal on resume, unless the key may change
   bool dumped_at_default = true;                       // whether dump() writes the key when it has its default
-  // Of a key whose value is a list of tables (table_list.h), else null: the keys of a table, all problems with a value,
-  // which is stored where there is none, and the lines of each table.
+  // Three members of a key whose value is a list of tables (table_list.h), else null: the keys of a table, a function
+  // that returns all problems with a value and stores it where there is none, and the lines of each table.
   std::vector<TableKey> table_keys = {};
   std::function<std::vector<TableProblem>(const toml::node&, Config&)> read_tables = {};
   std::function<std::vector<std::vector<std::string>>(const Config&)> table_lines = {};

@@ -9,7 +9,8 @@
 
 namespace terrace::config {
 
-// As load(), but only [model], [train] and [layout] must be complete: required keys of other tables may be missing.
+// Loads a configuration as load() does, but only [model], [train] and [layout] must be complete: required keys of other
+// tables may be missing.
 Config load_for_plan(const std::filesystem::path& path, const Families& families,
                      const std::vector<std::string>& overrides = {}, IdleKeys idle = IdleKeys::warn);
 

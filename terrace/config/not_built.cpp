@@ -15,7 +15,7 @@ struct Topic {
 };
 
 constexpr std::string_view other_optimizers = "an optimizer other than AdamW, which needs no key, is";
-// It is another model at every number of tensor ranks; layout.tensor divides the aggregation of variables by heads.
+// D-CHAG is another model at every number of tensor ranks; layout.tensor divides the aggregation of variables by heads.
 constexpr std::string_view compressed_variables =
     "D-CHAG, which compresses the variables of each tensor rank and so is another model for each layout.tensor, is";
 

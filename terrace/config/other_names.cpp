@@ -9,7 +9,7 @@
 namespace terrace::config {
 namespace {
 
-// Where our key counts something else.
+// Notes for names of other programs whose key of ours counts something else.
 constexpr std::string_view accumulation =
     "It is train.micro_batch times the accumulated micro-batches times the data-parallel ranks";
 constexpr std::string_view samples = "It counts steps of train.global_batch samples";

@@ -7,7 +7,7 @@
 
 namespace terrace::config {
 
-// What another program calls one of our keys, in small letters and with underscores.
+// The name that another program gives one of our keys, in small letters and with underscores.
 struct OtherName {
   std::string_view other, own;
   std::string_view value = "", note = "";  // as in OwnName

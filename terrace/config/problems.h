@@ -7,7 +7,7 @@
 
 namespace terrace::config {
 
-// Where a problem lies: "runs/a.toml:12:9", "runs/a.toml", or "--set model.heads=7".
+// The place of a problem: "runs/a.toml:12:9", "runs/a.toml", or "--set model.heads=7".
 struct Location {
   enum class Source { line, file, override_ };
   Source source = Source::file;

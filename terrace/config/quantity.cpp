@@ -30,7 +30,7 @@ struct QuantityUnit {
 
 constexpr double kibi = 1024.0, mebi = kibi * kibi, gibi = mebi * kibi, tebi = gibi * kibi;
 
-// For each measure from the smallest decimal unit to the largest, then the others.
+// Units of each measure, from the smallest decimal unit to the largest, then the others.
 constexpr std::array quantity_units = {
     QuantityUnit{Measure::bytes, "B"},
     QuantityUnit{Measure::bytes, "kB", 3},

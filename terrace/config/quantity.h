@@ -8,7 +8,7 @@
 
 namespace terrace::config {
 
-// What a quantity measures, and the unit in which its value is stored.
+// The measure of a quantity, which also decides the unit in which its value is stored.
 enum class Measure { bytes, bytes_per_second, flops_per_second, seconds, hours, watts };
 
 // The quantity with its unit, such as "64 GiB", in the largest unit that gives a short number. Reading the text gives

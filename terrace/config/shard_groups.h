@@ -1,5 +1,5 @@
-// Over which data-parallel ranks [layout] cuts weights, gradients and optimizer states: translates the field's names of
-// sharding into three groups.
+// Translates the field's names of sharding into three groups: the data-parallel ranks over which [layout] cuts weights,
+// gradients and optimizer states.
 #pragma once
 
 #include "terrace/config/config.h"

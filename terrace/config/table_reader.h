@@ -81,7 +81,7 @@ class TableReader {
  public:
   TableReader(OpenTable& table, Struct& value) : table_(table), value_(value) {}
 
-  // What was read so far.
+  // The values that were read so far.
   const Struct& value() const { return value_; }
 
   // A key that every file must have; `example` is a value as TOML.

@@ -32,7 +32,7 @@ std::string problem_of_plug_in(const Readings& rank, bool several_nodes, bool sl
   return "";
 }
 
-// These variables are numbers, of which 0 leaves things as they are.
+// Whether a variable that is a number is set and not 0, which leaves things as they are.
 bool is_on(const Readings& rank, const std::string& name) {
   const std::string value = variable_of(rank, name);
   return !value.empty() && value != "0";
@@ -43,8 +43,8 @@ bool has_gpu_support(const Readings& rank) {
   return std::ranges::any_of(rank.mpi, [](const std::string& name) { return name.starts_with("libmpi_gtl_"); });
 }
 
-// Which of the names in NCCL_SOCKET_IFNAME no interface has. Names are beginnings of names, or whole ones behind "=";
-// behind "^" they are left out, which needs no interface.
+// The names in NCCL_SOCKET_IFNAME that no interface has. Names are beginnings of names, or whole ones behind "="; names
+// behind "^" are left out, which needs no interface.
 std::vector<std::string> missing_interfaces(const Readings& rank) {
   std::string list = variable_of(rank, "NCCL_SOCKET_IFNAME");
   if (list.empty() || list.starts_with('^')) return {};

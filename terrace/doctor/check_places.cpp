@@ -90,7 +90,7 @@ std::string cores_of_system(const Readings& rank, const CoreMask& own) {
                      fmt::join(reserved, ", "));
 }
 
-// Where the first core of each L3 region belongs to the system.
+// Whether the first core of each L3 region belongs to the system.
 bool leaves_system_cores(const Job& job) { return has_amd_gpus(job) && has_slingshot(job); }
 
 // The cores that each rank can have: those of the node divided by its ranks, or of the regions of each rank all but the

@@ -23,7 +23,8 @@ bool runs_on(const std::string& code, const std::string& target, bool xnack) {
   return code.find(xnack ? "xnack-" : "xnack+") == std::string::npos;
 }
 
-// Of a job, which was given the GPUs to compute with; a workstation may well have one for its screen.
+// The problem is one of a job, which was given the GPUs to compute with; a workstation may well have one for its
+// screen.
 std::string problem_of_nvidia(const Readings& rank) {
   const auto count = std::ranges::count(rank.gpus, "NVIDIA", &Gpu::vendor);
   if (count == 0 || rank.knows_used_gpus || variable_of(rank, "SLURM_JOB_ID").empty()) return "";

@@ -14,10 +14,11 @@
 namespace terrace::doctor {
 namespace {
 
-// Of a die of 64 GB, 60 must be free.
+// A die of 64 GB must have 60 GB free.
 constexpr double least_free_memory = 60.0 / 64, least_free_disk = 0.1;
 constexpr double purged_days = 90, warned_days = 76;
-// What the signal below leaves, and what a save takes at least: files that are written at the same moment do not say.
+// The least seconds that a job must have left: those that the signal below leaves, and those that a save takes at
+// least, since files that are written at the same moment do not say how long they took.
 constexpr double least_seconds = 600, least_save_seconds = 60;
 
 bool is_nfs(const std::string& kind) { return kind.starts_with("nfs"); }

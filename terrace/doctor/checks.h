@@ -13,13 +13,13 @@
 
 namespace terrace::doctor {
 
-// Where ranks run.
+// Checks of the places where ranks run.
 Outcome check_one_device(const Job& job);
 Outcome check_near_cores(const Job& job);
 Outcome check_shared_cores(const Job& job);
 Outcome check_pairs(const Job& job);
 Outcome check_rank_order(const Job& job);
-// How they communicate.
+// Checks of how the ranks communicate.
 Outcome check_plug_in(const Job& job);
 Outcome check_ways_of_nccl(const Job& job);
 Outcome check_rendezvous(const Job& job);
@@ -27,13 +27,14 @@ Outcome check_cache_monitor(const Job& job);
 Outcome check_interfaces(const Job& job);
 Outcome check_gpu_support(const Job& job);
 Outcome check_limits(const Job& job);
-// What they run.
+// Checks of the code that the ranks run.
 Outcome check_code_object(const Job& job);
 Outcome check_driver(const Job& job);
 Outcome check_versions(const Job& job);
-// What the check of versions says of ranks with other programs, without what it found. `has_disk`: nodes have disks.
+// The finding of the check of versions on ranks with other programs, without the text of what it found. `has_disk`:
+// nodes have disks.
 Finding other_versions(bool has_disk);
-// What is free, and where they write.
+// Checks of free memory, of disks and of the time that is left.
 Outcome check_memory(const Job& job);
 Outcome check_memory_errors(const Job& job);
 Outcome check_shared_memory(const Job& job);
@@ -41,7 +42,7 @@ Outcome check_caches(const Job& job);
 Outcome check_node_disk(const Job& job);
 Outcome check_run_folder(const Job& job);
 Outcome check_time_left(const Job& job);
-// How fast they are, if they have measured it.
+// Checks of how fast the ranks are, if they have measured it.
 Outcome check_products(const Job& job);
 Outcome check_copies(const Job& job);
 Outcome check_links(const Job& job);

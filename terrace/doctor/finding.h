@@ -1,4 +1,4 @@
-// What a check of `terrace doctor` says.
+// Defines what a check of `terrace doctor` reports.
 #pragma once
 
 #include <string>
@@ -19,7 +19,8 @@ struct Finding {
   bool operator==(const Finding&) const = default;
 };
 
-// What one check says of a job: findings, or the reason for which it does not apply here, or neither where all is well.
+// The result of one check of a job: findings, or the reason for which the check does not apply here, or neither where
+// all is well.
 struct Outcome {
   std::vector<Finding> findings = {};
   std::string not_applicable = {};

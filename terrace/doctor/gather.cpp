@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t digits = 16;  // of a checksum
 
-// What a rank says to all others.
+// The message of a rank to all others.
 struct Word {
   uint64_t found = 0;                   // bit i: its node has a finding of checks()[i]; 0 but on the first of a node
   std::array<char, digits> files = {};  // a checksum of Readings::files
@@ -45,7 +45,7 @@ Finding finding_of(const std::string& text) {
           .fix = json.at("fix")};
 }
 
-// From one member to all.
+// Sends a text from one member to all.
 std::string broadcast(comm::Comm& all, std::string text, int64_t from) {
   auto size = static_cast<int64_t>(text.size());
   all.broadcast(&size, 1, comm::Type::int64, from, {.what = "size of a finding"}).wait();

@@ -10,10 +10,11 @@ namespace terrace::doctor {
 // others get a diagnosis without text that has as many findings. Throws CommError.
 Diagnosis diagnose_together(comm::Comm& all, const Readings& own);
 
-// The same for the start of a run of any size, with readings that were taken quickly: the ranks of a node, of which
-// there are `ranks_per_node` neighbours on each, judge their node together, and of each other rank one gets 24 bytes.
-// Without checks that compare nodes but for that of the versions, and each finding is that of the first node that has
-// it, with the number of the others. Called by all ranks; the first one gets the findings. Throws CommError.
+// Judges the readings of all ranks at the start of a run of any size; the readings were taken quickly. The ranks of a
+// node, of which there are `ranks_per_node` neighbours on each, judge their node together, and of each other rank one
+// gets 24 bytes. Of the checks that compare nodes only the one of versions is made. Each finding is that of the first
+// node that has it, with the number of the others. Called by all ranks; the first one gets the findings. Throws
+// CommError.
 Diagnosis diagnose_by_node(comm::World& world, int64_t ranks_per_node, Readings own);
 
 }  // namespace terrace::doctor

@@ -1,4 +1,4 @@
-// What checks ask of the readings of all ranks, and how they put what several ranks have in one finding.
+// Functions by which checks ask about the readings of all ranks and put what several ranks have in one finding.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,10 @@ const Gpu* gpu_of(const Readings& rank, const std::string& address);
 // The value of a variable of the rank, "" where it is not set.
 std::string variable_of(const Readings& rank, const std::string& name);
 
-// What `problem` finds on each rank, in the order of the ranks.
+// Returns what `problem` finds on each rank, in the order of the ranks.
 std::vector<std::string> found_on(const Job& job, const std::function<std::string(const Readings&)>& problem);
-// What the check found on each rank, "" where nothing: an outcome with one finding that names the ranks and their
-// nodes, or with none. Ranks with the same text are named together; at most four texts are shown.
+// Makes an outcome of the text that the check found on each rank, "" where nothing: one with a finding that names the
+// ranks and their nodes, or with none. Ranks with the same text are named together; at most four texts are shown.
 Outcome outcome_of(const Job& job, const std::vector<std::string>& found, Finding finding);
 Outcome does_not_apply(std::string reason);
 

@@ -38,7 +38,7 @@ std::string why_not_loaded(const fs::path& library) {
   return "";
 }
 
-// Of a command of the shell, "" if it cannot be started.
+// The output of a command of the shell, "" if it cannot be started.
 std::string output_of(const std::string& command) {
   std::string text;
   std::FILE* const pipe = ::popen(command.c_str(), "r");

@@ -1,5 +1,5 @@
-// Through what the readers of `terrace doctor` see a node: every file below one root, and few values that are no files.
-// With another root the same readers read a copy of another node's files.
+// The view of a node that the readers of `terrace doctor` have: every file below one root, and few values that are no
+// files. With another root the same readers read a copy of another node's files.
 #pragma once
 
 #include <chrono>
@@ -26,11 +26,11 @@ struct NodeView {
   std::optional<std::vector<std::string>> gpus = {};
   // Why a library cannot be loaded, "" if it can. Where it is not set, libraries are only looked for.
   std::function<std::string(const std::filesystem::path&)> load_error = {};
-  // What Slurm's "scontrol show job --oneliner" says of a job, "" where it cannot be asked. Where it is not set, it is
-  // not asked.
+  // The output of Slurm's "scontrol show job --oneliner" for a job, "" where Slurm cannot be asked. Where the function
+  // is not set, nobody asks.
   std::function<std::string(const std::string& job)> slurm_job = {};
-  // What nvidia-smi says of each GPU, a line "00000000:1B:00.0, 0, 2": its address, and the corrected and uncorrected
-  // errors of its memory; "" where it cannot be asked. Where it is not set, it is not asked.
+  // The output of nvidia-smi for each GPU, a line "00000000:1B:00.0, 0, 2": its address, and the corrected and
+  // uncorrected errors of its memory; "" where nvidia-smi cannot be asked. Where the function is not set, nobody asks.
   std::function<std::string()> nvidia_errors = {};
   // The bytes of a file system and those that are free; by default statvfs below the root.
   std::function<std::optional<std::filesystem::space_info>(const std::filesystem::path&)> space = {};

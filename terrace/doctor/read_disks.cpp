@@ -32,7 +32,7 @@ double seconds(const timespec& time) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Of the files in a folder and in those below it, down to `depth`. A file is used when it is read or written.
+// The times of the files in a folder and in those below it, down to `depth`. A file is used when it is read or written.
 Times times_in(const fs::path& folder, int depth) {
   Times times;
   std::error_code error;

@@ -56,8 +56,8 @@ std::string path_in_cache(const std::string& cache, const std::string& name) {
   return "";
 }
 
-// Where ld.so finds the first of these libraries without LD_LIBRARY_PATH: by its cache, or in a folder of its
-// configuration or one that it knows; "" where it does not.
+// The path at which ld.so finds the first of these libraries without LD_LIBRARY_PATH: by its cache, or in a folder of
+// its configuration or one that it knows; "" where it finds none.
 std::string find_by_ld_so(const NodeView& view, const std::vector<std::string>& names) {
   std::ifstream file(view.at("/etc/ld.so.cache"), std::ios::binary);
   const std::string cache((std::istreambuf_iterator<char>(file)), {});
@@ -70,13 +70,13 @@ std::string find_by_ld_so(const NodeView& view, const std::vector<std::string>& 
     for (const fs::path& folder : folders) {
       if (view.exists(folder / name)) return folder / name;
     }
-    // It looks into folders beside these, such as those in the program.
+    // ld.so looks into folders beside these, such as those in the program.
     if (view.root == "/" && view.load_error && view.load_error(name).empty()) return name;
   }
   return "";
 }
 
-// Where the plug-in is; "" where it is in no folder of LD_LIBRARY_PATH and ld.so finds none.
+// The path of the plug-in; "" where it is in no folder of LD_LIBRARY_PATH and ld.so finds none.
 std::string find_plug_in(const NodeView& view) {
   const std::string value = view.variable("NCCL_NET_PLUGIN").value_or("");
   if (value.find('/') != std::string::npos) return view.exists(value) ? value : "";

@@ -12,7 +12,8 @@
 namespace terrace::doctor {
 namespace {
 
-// Of "Name=value Name=value ..", whose values have no spaces where they are asked for here; "" for "(null)".
+// The value of a name in "Name=value Name=value ..", whose values have no spaces where they are asked for here; "" for
+// "(null)".
 std::optional<std::string> field_of(const std::string& text, std::string_view name) {
   const std::string begin = " " + std::string(name) + "=";
   const size_t at = text.find(begin);
@@ -22,7 +23,7 @@ std::optional<std::string> field_of(const std::string& text, std::string_view na
   return value == "(null)" ? "" : value;
 }
 
-// Of "2026-11-27T12:00:00" in local time.
+// The time of a text such as "2026-11-27T12:00:00" in local time.
 std::optional<std::time_t> time_of(const std::string& text) {
   std::tm parts = {};
   if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr) return std::nullopt;

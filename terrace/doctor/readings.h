@@ -1,5 +1,5 @@
-// What one rank reads of its node and of itself, as data that the ranks of a job exchange. Checks judge readings and
-// read nothing themselves.
+// The readings that one rank takes of its node and of itself, as data that the ranks of a job exchange. Checks judge
+// readings and read nothing themselves.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct Disk {
   int64_t bytes = 0, free_bytes = 0;
 };
 
-// Since the driver was loaded. Corrected errors cost little and show that a part wears out.
+// Errors of a memory since the driver was loaded. Corrected errors cost little and show that a part wears out.
 struct MemoryErrors {
   std::string place = {};  // "GPU 0000:c1:00.0", or "the node's memory (mc0)"
   int64_t corrected = 0, uncorrected = 0;
@@ -44,7 +44,7 @@ struct Speed {
   std::vector<std::pair<int64_t, double>> links = {};  // other ranks, and bytes that are sent to each of them
 };
 
-// What other processes and, in a virtual machine, other machines did on the cores of a rank while it looked.
+// The work that other processes and, in a virtual machine, other machines did on the cores of a rank while it looked.
 struct OtherWork {
   double seconds = -1;       // of the look; -1: not looked
   double cores = 0;          // in cores: 1.5 is one core and half of another
@@ -92,7 +92,8 @@ struct Readings {
   std::string network = {};  // options of Slurm's job for the network, if they are known
   int64_t nodes = 0;         // of the launch; 0: those of the readings
 
-  // What the rank reached while all ranks measured at the same time, and what the machine's description says.
+  // The speed that the rank reached while all ranks measured at the same time, and the one in the machine's
+  // description.
   Speed measured = {}, described = {};
 };
 
@@ -118,7 +119,8 @@ void read_network(const NodeView& view, Readings& readings);
 std::vector<std::string> mpi_libraries(const NodeView& view);
 void read_slurm(const NodeView& view, const ReadOptions& options, Readings& readings);
 
-// For messages among ranks; text_of() gives JSON, and readings_of() what text_of() was given.
+// Texts for messages among ranks: text_of() gives JSON, and readings_of() returns the readings that text_of() was
+// given.
 std::string text_of(const Readings& readings);
 Readings readings_of(const std::string& text);
 

@@ -32,7 +32,7 @@ namespace {
 
 using std::filesystem::path;
 
-// For members that are to stop: writing a checkpoint may take this long.
+// The time that members which are to stop may take for writing a checkpoint.
 constexpr double stop_seconds = 120;
 constexpr auto look_every = std::chrono::milliseconds(250);
 
@@ -71,7 +71,7 @@ CoreMask cores_of(const CoreMask& all, int64_t place, int64_t places) {
   return own;
 }
 
-// What an earlier call left; no value where there was none.
+// Reads the state that an earlier call left; no value where there was none.
 std::optional<Json> earlier_state(const path& folder) {
   if (!std::filesystem::exists(state_of(folder))) return std::nullopt;
   const Json state = parse_json_or_discard(read_text(state_of(folder)));
@@ -193,7 +193,7 @@ class Training {
     }
   }
 
-  // On a place, or without one on all of them.
+  // The command that trains a member on one place, or on all places where none is given.
   std::vector<std::string> command_of(const Member& member, int64_t ranks, std::optional<int64_t> place) const {
     const std::string file = config_of(options_.folder, member).string();
     std::vector<std::string> command = launch_command(options_.launcher, ranks, {}, {options_.program, "train", file});

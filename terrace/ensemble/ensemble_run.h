@@ -42,7 +42,8 @@ struct EnsembleOptions {
 
 // The ranks of a place: as many as the member whose layout needs most has in its model's axes, tensor times pipeline.
 int64_t ranks_of_place(const std::vector<Member>& members);
-// As many places as there are members, at most the cores of this machine by the threads of a rank, at least one place.
+// Returns as many places as there are members, at most the cores of this machine by the threads of a rank, at least one
+// place.
 int64_t default_ranks(const std::vector<Member>& members);
 
 struct EnsembleResult {
@@ -58,8 +59,8 @@ struct EnsembleResult {
 // call of this function works on, or that has members whose settings are others and must not change (check_resume()).
 EnsembleResult train_ensemble(const std::vector<Member>& members, const EnsembleOptions& options);
 
-// What ensemble.json holds: {"ranks", "greatest_over_mean", "members": [{"name", "origin", "folder", "state", "step",
-// "steps", "ranks", "predicted_seconds", "reason"}]}.
+// The content of ensemble.json: {"ranks", "greatest_over_mean", "members": [{"name", "origin", "folder", "state",
+// "step", "steps", "ranks", "predicted_seconds", "reason"}]}.
 Json json_of(const std::vector<Member>& members, const EnsembleResult& result);
 
 // The step of the last line of the run's metrics; 0 where there is none.

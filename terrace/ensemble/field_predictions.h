@@ -27,7 +27,8 @@ class FieldPredictions {
   // The outputs [outputs, latitudes, longitudes] of a model, in physical units.
   void add(size_t member, size_t start, size_t lead, std::span<const float> fields);
 
-  // What was there [latitudes, longitudes], NaN where it is missing; empty where nothing is known of the time.
+  // The true values of an output [latitudes, longitudes], NaN where one is missing; empty where nothing is known of the
+  // time.
   using Labels = std::function<std::span<const float>(size_t start, size_t lead, size_t output)>;
   using Take = std::function<void(size_t start, size_t lead, size_t output, const Distribution& predicted,
                                   std::span<const float> label)>;
@@ -43,8 +44,8 @@ class FieldPredictions {
   std::unique_ptr<data::ForecastWriter> file_;
 };
 
-// How the spread of each output at each lead fits the errors. A place counts as the cosine of its latitude over the
-// mean of the cosines, as in the scores of forecasts.
+// Judges how the spread of each output at each lead fits the errors. A place counts as the cosine of its latitude over
+// the mean of the cosines, as in the scores of forecasts.
 class JudgedFields {
  public:
   // `scales` [leads, outputs] of the spread, or none.
@@ -54,7 +55,7 @@ class JudgedFields {
 
   // [leads, outputs], each fitted to what was added.
   std::vector<double> fitted_scales() const;
-  // As json_of() of a JudgedOutput.
+  // The figures in the form of json_of() of a JudgedOutput.
   Json json(size_t lead, size_t output) const;
 
  private:

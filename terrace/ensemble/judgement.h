@@ -1,4 +1,4 @@
-// What labels say of the predictions of an output: its figures, with and without one scale of the spread.
+// Judges the predictions of an output by labels: figures with and without one scale of the spread.
 #pragma once
 
 #include <cstdint>

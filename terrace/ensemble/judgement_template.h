@@ -6,7 +6,7 @@
 
 namespace terrace::ensemble {
 
-// For observe::html_page().
+// The parts of the page, for observe::html_page().
 std::span<const std::string_view> judgement_template();
 
 }  // namespace terrace::ensemble

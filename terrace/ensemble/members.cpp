@@ -27,7 +27,7 @@ struct RankedTrial {
   BestTrial trial;
 };
 
-// What a search calls the trial of a row: successive halving has a row for each budget of a trial.
+// The number that a search gives the trial of a row: successive halving has a row for each budget of a trial.
 std::string number_of_trial(const search::ResultsTable& table, size_t row) {
   for (const char* name : {"m:trial", "job_id"}) {
     if (std::ranges::find(table.columns(), name) != table.columns().end()) return table.cell(row, table.column(name));

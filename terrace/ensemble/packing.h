@@ -14,7 +14,7 @@ struct Packing {
   std::vector<std::vector<size_t>> on_place = {};  // then what each place trains alone, one after another
   double greatest = 0, mean = 0;                   // load of a place
 
-  // At least 1; 1 where nothing is to be done.
+  // The greatest load over the mean load, at least 1; 1 where nothing is to be done.
   double greatest_over_mean() const { return mean > 0 ? greatest / mean : 1; }
 };
 

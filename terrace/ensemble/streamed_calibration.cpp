@@ -37,7 +37,7 @@ size_t first_interval(double ratio) {
   return static_cast<size_t>(std::ceil(expected * static_cast<double>(calibration_intervals - 1)));
 }
 
-// Of labels by their first intervals, all of which weigh `all`.
+// The miscalibration area of labels, given their weight by first interval; all labels together weigh `all`.
 double area_of(const std::vector<double>& by_first_interval, double all) {
   std::vector<double> observed;
   double inside = 0;

@@ -19,8 +19,9 @@ class StreamedCalibration {
   // Weights are above 0. A label or mean that is not finite is left out.
   void add(double mean, double deviation, double label, double weight);
 
-  // Those of calibration(), where all weights are 1. ENCE's bins are cut in proportion between deviations that differ
-  // by less than 2.2%, and the rank correlation takes errors, and deviations, that differ by less than 9% as equal.
+  // Returns the figures of calibration() where all weights are 1. ENCE's bins are cut in proportion between deviations
+  // that differ by less than 2.2%, and the rank correlation takes errors, and deviations, that differ by less than 9%
+  // as equal.
   Calibration figures() const;
   // Fitted to what was added, to 0.3%; 1 where no deviation is above 0.
   double fitted_scale() const;
@@ -36,7 +37,7 @@ class StreamedCalibration {
   double scale_;
   int64_t count_ = 0;
   double weight_ = 0, absolute_ = 0, square_ = 0;
-  // Of predictions whose deviation is above 0.
+  // Sums over the predictions whose deviation is above 0.
   double spread_weight_ = 0, variance_ = 0, likelihood_ = 0;
   std::vector<double> needed_;                       // weight by the first interval that holds the label
   std::vector<double> ratios_;                       // weight by the class of |error| / deviation

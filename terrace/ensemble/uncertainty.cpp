@@ -31,8 +31,8 @@ std::vector<Judged> judged(const Distribution& predicted, std::span<const double
   return all;
 }
 
-// For each prediction the smallest central interval that holds its label, as the share of labels that is expected in
-// it; ascending.
+// Returns for each prediction the smallest central interval that holds its label, as the share of labels that is
+// expected in it; ascending.
 std::vector<double> needed_intervals(const std::vector<Judged>& all) {
   std::vector<double> needed;
   for (const Judged& one : all) needed.push_back(std::erf(std::abs(one.error) / one.deviation / std::numbers::sqrt2));
@@ -53,7 +53,7 @@ double area_of(const std::vector<double>& needed) {
   return miscalibration_area(observed);
 }
 
-// Of predictions sorted by deviation, as many in each bin as in any other, give or take one.
+// Cuts predictions, sorted by deviation, into bins that have as many each, give or take one.
 std::vector<SpreadBin> bins_of(std::vector<Judged> all) {
   std::ranges::stable_sort(all, std::ranges::less{}, &Judged::deviation);
   const size_t count = std::min(ence_bins, all.size());
@@ -79,7 +79,7 @@ double ence_of(const std::vector<SpreadBin>& bins) {
   return sum / static_cast<double>(bins.size());
 }
 
-// From 0; values that are equal share the mean of their ranks.
+// The ranks of values, from 0; values that are equal share the mean of their ranks.
 std::vector<double> ranks_of(const std::vector<double>& values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -15,9 +15,9 @@ struct Distribution {
   std::vector<double> mean = {}, deviation = {};  // [n]
 };
 
-// Of M members' predictions [M][n], and of the variances that they predict themselves [M][n] or none: the mean, and the
-// root of their variance (divided by M - 1) times 1 + 1/M, plus the mean of the predicted variances. With one member
-// and no variances the deviation is 0.
+// Combines M members' predictions [M][n] and the variances that they predict themselves [M][n], or none. The mean is
+// that of the members; the variance is theirs (divided by M - 1) times 1 + 1/M, plus the mean of the predicted
+// variances, and the deviation its root. With one member and no variances the deviation is 0.
 Distribution combined(const std::vector<std::vector<double>>& members,
                       const std::vector<std::vector<double>>& variances);
 
@@ -26,8 +26,8 @@ Distribution combined(const std::vector<std::vector<double>>& members,
 struct Calibration {
   int64_t count = 0;
   double mae = 0, rmse = 0;
-  // Between the expected and the observed shares of labels in central intervals, over 100 of them, evenly from 0 to 1
-  // (Tran et al., arXiv 1912.10066): 0 is perfect, 0.5 the worst.
+  // The area between the expected and the observed shares of labels in central intervals, over 100 of them, evenly from
+  // 0 to 1 (Tran et al., arXiv 1912.10066): 0 is perfect, 0.5 the worst.
   double miscalibration_area = 0;
   double sharpness = 0;  // root of the mean variance
   // Expected normalised calibration error over 10 bins of predictions, sorted by deviation: the mean of
@@ -57,7 +57,7 @@ struct SpreadBin {
 // The 10 bins of Calibration::ence, by ascending deviation; fewer where there are fewer deviations above 0.
 std::vector<SpreadBin> spread_bins(const Distribution& predicted, std::span<const double> labels);
 
-// By the names of the members of Calibration; NaN as null.
+// The figures by the names of the members of Calibration; NaN as null.
 Json json_of(const Calibration& calibration);
 
 }  // namespace terrace::ensemble

@@ -61,7 +61,7 @@ void add_end_token(const data::Tokenizer& tokenizer, Json& generation) {
   }
 }
 
-// What the checkpoint keeps of generation_config.json.
+// Returns the part of generation_config.json that the checkpoint keeps.
 Json kept_generation(const checkpoint::Reader& reader) {
   const std::filesystem::path path = reader.attached(data::generation_role);
   Json generation = path.empty() ? Json::object() : data::read_generation_config(path);

@@ -29,7 +29,8 @@ std::string with_begin(std::string file, int64_t begin, const std::string& text)
   return with_post_processor(file, begin < 0 ? Json() : begin_token_processor(text, begin));
 }
 
-// What AutoTokenizer gives where the tokenizers package has no such model: the class reads tokenizer.model itself.
+// The settings with which AutoTokenizer gives our ids where the tokenizers package has no such model: the class reads
+// tokenizer.model itself.
 Json settings_of_model_alone(bool dummy_prefix) {
   return {{"tokenizer_class", "LlamaTokenizer"}, {"legacy", true}, {"add_prefix_space", dummy_prefix}};
 }
@@ -68,7 +69,7 @@ bool adds_begin_token(const SideFiles& files, bool otherwise) {
   return said.is_boolean() ? said.get<bool>() : otherwise;
 }
 
-// Of a SentencePiece model, which LlamaTokenizer opens.
+// Reads a SentencePiece model, which LlamaTokenizer opens.
 FolderTokenizer read_model(const fs::path& folder, const SideFiles& files) {
   const fs::path path = folder / model_name;
   const bool restarts = files.config.value("legacy", Json(true)) != false;

@@ -23,8 +23,8 @@ void check_fits(const data::Tokenizer& tokenizer, int64_t vocabulary, const std:
 void add_hf_tokenizer(std::string bytes, const data::Tokenizer& tokenizer, int64_t sequence,
                       checkpoint::HfContents& contents, int64_t begin = -1);
 
-// What AutoTokenizer does with the tokenizer of a model of this type in spite of tokenizer_config.json; "" where it
-// gives our ids. `file` is the tokenizer.json.
+// Says what AutoTokenizer does with the tokenizer of a model of this type in spite of tokenizer_config.json; "" where
+// it gives our ids. `file` is the tokenizer.json.
 std::string forced_class(const std::string& model_type, std::string_view file);
 
 struct FolderTokenizer {

@@ -177,7 +177,7 @@ Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& 
     state.attached.push_back(
         {.role = data::generation_role, .path = generation.string(), .stored_as = data::generation_file});
   }
-  // Without the rows that pad the vocabulary, as the folder has them and export_hf() counts them.
+  // The number leaves out the rows that pad the vocabulary, as the folder and export_hf() do.
   for (const HfTensor& theirs : layout) {
     result.parameters += c10::multiply_integers(theirs.shape);
   }

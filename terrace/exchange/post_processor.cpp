@@ -8,7 +8,8 @@
 namespace terrace::exchange {
 namespace {
 
-// With sorted keys, unlike terrace::Json, which would search a vocabulary from its start for each of its tokens.
+// This JSON sorts its keys, unlike terrace::Json, which would search a vocabulary from its start for each of its
+// tokens.
 using FileJson = nlohmann::json;
 
 void add(const FileJson& processor, const std::string& name, AddedAround& around) {
@@ -39,7 +40,7 @@ void add(const FileJson& processor, const std::string& name, AddedAround& around
   }
 }
 
-// Where the value of a key of the outermost object is: [begin, end). The text is JSON.
+// The place of the value of a key of the outermost object: [begin, end). The text is JSON.
 std::pair<size_t, size_t> value_of(std::string_view text, std::string_view key) {
   int depth = 0;
   bool is_key = false;  // whether a string at depth 1 is one

@@ -59,7 +59,7 @@ std::vector<data::AddedToken> side_tokens(const SideFiles& files, const std::str
                         token.text);
   };
   try {
-    // With its flags, so that it goes before a file that has none.
+    // These tokens have their flags, so they go before those of a file that has none.
     const Json decoder = files.config.value("added_tokens_decoder", Json::object());
     for (const auto& [id, token] : decoder.items()) {
       add({.id = static_cast<int32_t>(std::stol(id)),

@@ -51,7 +51,7 @@ class Generation {
   }
 
  private:
-  // What a slot holds: the continuation with this number, or the remains of it.
+  // A row of the batch: it computes the continuation with this number, or holds the remains of it.
   struct Slot {
     std::optional<size_t> number = {};
     bool busy = false;

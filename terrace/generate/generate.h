@@ -34,7 +34,7 @@ struct Continuation {
   Finish finish = Finish::max_tokens;
 };
 
-// Which continuation: sample `sample` of prompt `prompt`, both from 0.
+// Names a continuation: sample `sample` of prompt `prompt`, both from 0.
 struct ContinuationId {
   size_t prompt = 0;
   int64_t sample = 0;

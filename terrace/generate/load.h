@@ -20,8 +20,8 @@ struct LoadOptions {
   config::Precision precision = config::Precision::fp32;  // weights and activations
   at::Device device = at::kCPU;
   std::filesystem::path tokenizer;  // empty: the one in the checkpoint
-  // Its ranks divide the model by tensor cuts, whatever the layout of the run, and then all make the same calls of
-  // generate(). Null: one rank has the whole model.
+  // The world whose ranks divide the model by tensor cuts, whatever the layout of the run, and then all make the same
+  // calls of generate(). Null: one rank has the whole model.
   comm::World* world = nullptr;
 };
 

@@ -13,7 +13,8 @@
 namespace terrace::generate {
 namespace {
 
-// Of one continuation beside its tokens: its own object, and the place of its text until those before it have ended.
+// Bytes of one continuation beside its tokens: its own object, and the place of its text until the continuations before
+// it have ended.
 constexpr double bytes_beside_tokens = sizeof(Continuation) + 64;
 
 double weight_bytes(models::Model& model) {

@@ -8,7 +8,7 @@
 
 namespace terrace::generate {
 
-// What a request may take on one machine, in bytes; 0: unknown.
+// Memory that a request may take on one machine, in bytes; 0: unknown.
 struct FreeMemory {
   double machine = 0;
   double gpu = 0;  // where the model computes on a GPU: for its keys and values
@@ -17,9 +17,9 @@ struct FreeMemory {
   int64_t ranks = 1;       // among which the model is divided
 };
 
-// Which option makes the request larger than the memory that is free beside the weights, what it takes, and the largest
-// value that fits; "" if the request fits. A continuation counts with the most tokens that it can have. `model` is the
-// whole one of the configuration and need not have weights.
+// Names the option that makes the request larger than the memory that is free beside the weights, with the memory that
+// the request takes and the option's largest value that fits; "" if the request fits. A continuation counts with the
+// most tokens that it can have. `model` is the whole one of the configuration and need not have weights.
 std::string memory_problem(const config::Config& config, models::Model& model, const Request& request,
                            const FreeMemory& free);
 

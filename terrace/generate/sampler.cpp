@@ -18,7 +18,7 @@ struct Extremes {
   bool finite;
 };
 
-// In lanes, which compilers turn into vectors.
+// The largest of the logits, and whether one is no number. Works in lanes, which compilers turn into vectors.
 TERRACE_VECTOR_CLONES Extremes extremes_of(std::span<const float> logits) {
   constexpr size_t num_lanes = 16;
   float largest[num_lanes];

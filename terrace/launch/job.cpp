@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where a machine states no storage: one client of a slow file system.
+// The bandwidth assumed where a machine states no storage: one client of a slow file system.
 constexpr double assumed_bandwidth = 1e9;
 constexpr double most_job_seconds = 86'400;  // where the machine does not state how long jobs may be
 constexpr double start_seconds = 600;        // to load the program and the data, generously
@@ -88,7 +88,7 @@ void choose_times(Job& job) {
   job.time_seconds = std::isfinite(wanted) ? std::min(most, rounded_up(wanted, 600)) : most;
 }
 
-// What a site loads by modules, of which GPUs need most.
+// Notes that the machine names no modules, although a site loads by them most of what GPUs need.
 void note_modules(Job& job) {
   const machine::Machine& machine = job.request.machine;
   const bool is_gpu = machine.device.launch_seconds > 0;
@@ -169,7 +169,7 @@ void count_checkpoints(Job& job) {
   job.checkpoints_that_fit = fit;
   const config::CheckpointConfig& checkpoint = job.request.config.checkpoint;
   const int64_t saves = checkpoint.every > 0 ? job.request.config.train.steps / checkpoint.every + 1 : 1;
-  // Those that are kept, and the one that is being written.
+  // The checkpoints that are kept, and the one that is being written.
   const int64_t wanted = checkpoint.keep > 0 ? std::min(saves, checkpoint.keep + 1) : saves;
   if (fit >= wanted) return;
   const std::string way_out = fit >= 2 ? fmt::format("set checkpoint.keep = {}", fit - 1)
@@ -195,7 +195,8 @@ double archive_bytes(const JobRequest& request) {
   return missing ? 0 : 5 * static_cast<double>(bytes);
 }
 
-// At most two checkpoints at a time are staged, each node's ranks their own shares of them. Data get the other room.
+// Decides what is staged on the nodes' disks. At most two checkpoints at a time are staged, each node's ranks their own
+// shares of them. Data get the other room.
 void choose_staging(Job& job) {
   const machine::Launch& launch = job.request.machine.launch;
   const config::CheckpointConfig& checkpoint = job.request.config.checkpoint;

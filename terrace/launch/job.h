@@ -63,7 +63,7 @@ double signal_seconds_for(double step_seconds, double save_seconds);
 // train in.
 Job make_job(JobRequest request);
 
-// For people: the prediction on which the job's numbers are based, in a few lines.
+// The prediction on which the job's numbers are based, in a few lines for people.
 std::string summary_of(const Job& job);
 // {"ranks", "nodes", "step_seconds", "time_seconds", "signal_seconds", "checkpoint_bytes", "save_seconds",
 // "checkpoints_that_fit", "run_folder", "notes"}.

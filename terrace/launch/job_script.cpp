@@ -59,7 +59,7 @@ std::string directives(const Job& job) {
   if (!launch.partition.empty()) options.push_back("--partition=" + launch.partition);
   if (!launch.account.empty()) options.push_back("--account=" + launch.account);
   options.insert(options.end(), launch.sbatch_options.begin(), launch.sbatch_options.end());
-  // Of an option that is given twice, sbatch takes the last one.
+  // If an option is given twice, sbatch takes the last one.
   const std::vector<std::string>& more = job.request.sbatch_options;
   options.insert(options.end(), more.begin(), more.end());
   return fmt::format("#SBATCH {}\n", fmt::join(options, "\n#SBATCH "));
@@ -84,7 +84,7 @@ std::string preparation(const Job& job) {
   }
   for (const std::string& value : environment_of(job)) text += "export " + quoted_value(value) + "\n";
   // With sbatch --export=NONE, or SBATCH_EXPORT, srun would keep all of this from the ranks. Ranks end together;
-  // without a limit srun waits for those that their node has lost until the job's time is over.
+  // without a limit srun waits for the ranks of a lost node until the job's time is over.
   return text + "export SLURM_EXPORT_ENV=ALL SLURM_WAIT=${SLURM_WAIT:-300}\n" + std::string(open_files);
 }
 
@@ -121,7 +121,8 @@ std::string srun(const Job& job) {
   return text + " \\\n  " + training_command(job) + "\n";
 }
 
-// Not for longer, since the job may end within a minute and has to be put back into the queue before.
+// The removal is limited to 20 seconds, since the job may end within a minute and has to be put back into the queue
+// before.
 constexpr std::string_view removal = "once_a_node 20 rm -rf \"$installed\"\n";
 
 // The step of the newest complete checkpoint.

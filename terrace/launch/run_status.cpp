@@ -29,7 +29,7 @@ using observe::RunProcess;
 constexpr std::array<std::string_view, 6> state_words = {"queued", "held", "running", "done", "stopped", "failed"};
 constexpr size_t recent_steps = 20;
 
-// What the files of a run's folder say.
+// The content of the files of a run's folder.
 struct RunFiles {
   std::optional<JobRecord> job;
   std::optional<RunProcess> trainer;
@@ -83,7 +83,7 @@ double longest_recent_step(const observe::RunMetrics& metrics) {
   return longest;
 }
 
-// Since the newest of the files that a run writes as it goes on, or of a checkpoint.
+// Seconds since the newest of the files that a run writes as it goes on, or since a checkpoint.
 std::optional<double> seconds_since_sign(const fs::path& folder) {
   std::optional<fs::file_time_type> newest;
   for (const fs::path& file : {folder / "metrics.jsonl", folder / ".process.json", folder}) {

@@ -1,5 +1,5 @@
-// How far runs are, and whether they still train, from the files in their folders and, where a job of Slurm is recorded
-// there, from squeue.
+// Tells how far runs are, and whether they still train, from the files in their folders and, where a job of Slurm is
+// recorded there, from squeue.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct RunStatus {
   std::string last_words = {};                    // the last line of the job's log that is not blank
 };
 
-// How long a run on another machine may write nothing before it counts as dead: two minutes and ten of its longest
-// recent steps.
+// The longest time for which a run on another machine may write nothing before it counts as dead: two minutes and ten
+// of its longest recent steps.
 double silence_allowed(double longest_step_seconds);
 
 // A process that trains on this host is looked for by its id and the time of its start. On another host Slurm is asked

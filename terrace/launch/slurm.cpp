@@ -69,7 +69,7 @@ std::optional<JobsByNumber> ask_squeue(const std::vector<std::string>& jobs) {
   if (numbers.empty()) return JobsByNumber{};
   const CommandOutput asked = output_of(
       fmt::format("timeout 30 squeue --noheader --states=all '--format=%A|%T|%r' --jobs={}", fmt::join(numbers, ",")));
-  // That is what squeue says of a single job that Slurm has forgotten.
+  // squeue fails with these words for a single job that Slurm has forgotten.
   if (asked.code != 0 && asked.output.find("Invalid job id") != std::string::npos) return JobsByNumber{};
   if (asked.code != 0) return std::nullopt;
   JobsByNumber found;

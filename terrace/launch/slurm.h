@@ -22,19 +22,19 @@ struct SlurmJob {
   std::string reason;  // for which it waits, such as "Resources"; "None" otherwise
 
   bool is_waiting() const;
-  // Of a job that waits and does not begin by itself: how to let it, as a sentence's end, such as "scontrol release 12
-  // lets it begin"; "" of every other one.
+  // Says how to let a job begin that waits and does not begin by itself, as a sentence's end, such as "scontrol release
+  // 12 lets it begin"; "" for every other job.
   std::string way_out_of_hold(const std::string& number) const;
   // Whether it holds nodes, or is about to get or leave them.
   bool is_active() const;
 };
 
-// What Slurm knows of jobs, by their numbers. Jobs that it has forgotten, minutes after their end, are not in it. No
-// value where Slurm cannot be asked: there is no squeue, or its controller does not answer.
+// The states of jobs that Slurm knows, by their numbers. Jobs that it has forgotten, minutes after their end, are not
+// in it. No value where Slurm cannot be asked: there is no squeue, or its controller does not answer.
 using JobsByNumber = std::map<std::string, SlurmJob>;
 using AskForJobs = std::function<std::optional<JobsByNumber>(const std::vector<std::string>&)>;
 
-// By one call of squeue, which may take 30 seconds. Words that are no number are left out.
+// Asks by one call of squeue, which may take 30 seconds. Words that are no number are left out.
 std::optional<JobsByNumber> ask_squeue(const std::vector<std::string>& jobs);
 
 // Submits the script and returns the job's number. Throws UserError with sbatch's words.

@@ -1,4 +1,4 @@
-// How long the site lets a job be, by its nodes and its partition.
+// Finds how long the site lets a job be, by its nodes and its partition.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,12 @@ struct AllowedTime {
   std::string key;     // of [launch], that says so
 };
 
-// For jobs of so many nodes in the machine's partition. Throws UserError where the partition takes no jobs of so many.
+// Returns the limit for jobs of so many nodes in the machine's partition. Throws UserError where the partition takes no
+// jobs of so many.
 AllowedTime allowed_time(const machine::Machine& machine, int64_t nodes);
 
-// What stands behind "give at most that" where another partition takes such a job: ", or --partition extended, .."; "".
+// The words behind "give at most that" where another partition takes such a job: ", or --partition extended, .."; ""
+// where none does.
 std::string partition_for(const machine::Machine& machine, int64_t nodes, double seconds);
 
 }  // namespace terrace::launch

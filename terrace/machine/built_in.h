@@ -14,7 +14,7 @@ struct BuiltIn {
   std::string_view toml;
 };
 
-// In alphabetical order. cmake/machines.cmake writes the file that defines them.
+// The built-in descriptions in alphabetical order. cmake/machines.cmake writes the file that defines them.
 std::span<const BuiltIn> built_in_machines();
 std::span<const BuiltIn> built_in_software();
 

@@ -1,4 +1,4 @@
-// What may stand in a job's script, so that no value breaks out of its line.
+// Checks what may stand in a job's script, so that no value breaks out of its line.
 #include "terrace/machine/launch_keys.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace terrace::machine {
 namespace {
 
-// What terrace launch writes into a script itself.
+// Options that terrace launch writes into a script itself.
 constexpr std::array<std::string_view, 13> own_options = {
     "--nodes", "--ntasks",    "--ntasks-per-node", "--cpus-per-task", "--time",      "--signal", "--requeue",
     "--chdir", "--open-mode", "--output",          "--job-name",      "--partition", "--account"};

@@ -64,7 +64,7 @@ void tile_keys(Table& table) {
   table.required("efficiency", &Tile::efficiency, Real{.least = 0, .most = 1, .least_excluded = true}, "0.9");
 }
 
-// What is wrong if no type has a rate; "" otherwise.
+// Says what is wrong if no type has a rate; "" otherwise.
 std::string missing_rates(const Device& device) {
   const bool has_rate = std::ranges::any_of(device.products, [](const ComputeRate& rate) { return rate.peak > 0; });
   return has_rate ? ""

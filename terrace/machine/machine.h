@@ -1,5 +1,5 @@
-// What a machine is: its devices, and the links between them as nested tiers. Descriptions are TOML files (machines/),
-// of which each figure has its source in a comment; docs/machines.md explains every key.
+// Describes a machine: its devices, and the links between them as nested tiers. Descriptions are TOML files
+// (machines/), of which each figure has its source in a comment; docs/machines.md explains every key.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace terrace::machine {
 
-// How fast a device computes in one type; FLOP/s.
+// The rates at which a device computes in one type; FLOP/s.
 struct ComputeRate {
   double peak = 0;  // of dense products, as the maker states it; MFU and HFU are shares of it. 0: the type is missing
   double achievable = 0;  // of a large product
@@ -33,7 +33,8 @@ struct Tile {
   bool operator==(const Tile&) const = default;
 };
 
-// What a rank computes with: a GPU, one of the two dies of an MI250X, or a rank's share of a processor's cores.
+// The device that a rank computes with: a GPU, one of the two dies of an MI250X, or a rank's share of a processor's
+// cores.
 struct Device {
   std::string name;
   double memory_bytes = 0;
@@ -56,8 +57,8 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-// How the ranks of a group exchange data over links: each passes blocks on to the next one, as NCCL does, or sends its
-// own to every other rank, as MPI libraries do where the messages are few.
+// The way in which the ranks of a group exchange data over links: each passes blocks on to the next one, as NCCL does,
+// or sends its own to every other rank, as MPI libraries do where the messages are few.
 enum class Exchange { ring, direct };
 
 // Devices that a kind of link connects: those of a pair, of a node, of the whole machine.
@@ -74,7 +75,7 @@ struct Tier {
   bool operator==(const Tier&) const = default;
 };
 
-// Where checkpoints are written.
+// Bandwidths of the file system where checkpoints are written.
 struct Storage {
   double node_bandwidth = 0;   // bytes/s of one node; 0: not stated
   double total_bandwidth = 0;  // of all nodes together
@@ -82,7 +83,7 @@ struct Storage {
   bool operator==(const Storage&) const = default;
 };
 
-// How long jobs of at most so many nodes may take.
+// The longest time that jobs of at most so many nodes may take.
 struct TimeLimit {
   std::string partition = {};  // in which the limit holds; "": in all
   int64_t nodes = 1;
@@ -91,14 +92,14 @@ struct TimeLimit {
   bool operator==(const TimeLimit&) const = default;
 };
 
-// How jobs are started on the machine under Slurm, for terrace launch. Options and values stand in a job's script as
-// they are; the shell there replaces variables such as $USER.
+// Settings with which jobs are started on the machine under Slurm, for terrace launch. Options and values stand in a
+// job's script as they are; the shell there replaces variables such as $USER.
 struct Launch {
   std::string partition, account;  // of sbatch; "": the site's default
   bool needs_account = false;      // jobs without an account are refused by the site
   double longest_seconds = 0;      // of a job; 0: not stated
-  // By nodes and partition, in place of longest_seconds: a job has the limit of the fewest nodes that are as many as
-  // its own, and a partition takes no job of more nodes than all of its limits name.
+  // Limits by nodes and partition, in place of longest_seconds: a job has the limit of the fewest nodes that are as
+  // many as its own, and a partition takes no job of more nodes than all of its limits name.
   std::vector<TimeLimit> longest_times = {};
   int64_t cores_per_rank = 0;  // 0: not asked for
   std::string mpi = "pmix";    // of srun's --mpi; "": the site's default
@@ -137,8 +138,8 @@ struct Machine {
 // several, and with multi_node_bandwidth in place of link_bandwidth if the job has several nodes.
 Machine for_job(const Machine& machine, int64_t devices);
 
-// What keeps a run of this precision from being predicted: "has no [device.fp32]; add it, or set train.precision to
-// bf16"; "" if the machine has the rates.
+// Says what keeps a run of this precision from being predicted: "has no [device.fp32]; add it, or set train.precision
+// to bf16"; "" if the machine has the rates.
 std::string missing_rate(const Machine& machine, config::Precision precision);
 
 // Reads a description from a file, or the built-in one of this name ("frontier"). Throws UserError with every problem:

@@ -8,7 +8,7 @@
 namespace terrace::machine {
 namespace {
 
-// How many parts of this size cover n.
+// The number of parts of this size that cover n.
 int64_t parts_of(int64_t n, int64_t part) { return (n + part - 1) / part; }
 
 }  // namespace

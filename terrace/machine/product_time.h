@@ -14,8 +14,8 @@ struct ProductSize {
   double bytes = 0;  // that all of them read and write
 };
 
-// With the fastest of the device's tiles, or the time in which memory delivers the factors and takes the results if
-// that is longer.
+// The time of the products with the fastest of the device's tiles, or the time in which memory delivers the factors and
+// takes the results if that is longer.
 double product_seconds(const ProductSize& size, config::Precision precision, const Device& device);
 
 }  // namespace terrace::machine

@@ -1,4 +1,4 @@
-// What a program does that changes the time of the same layout on the same machine. Descriptions are TOML files
+// Describes a program by what changes the time of the same layout on the same machine. Descriptions are TOML files
 // (machines/software/): "terrace" describes this program, "megatron" the one of published tables.
 #pragma once
 
@@ -18,8 +18,8 @@ struct Software {
   // Bytes that the operations between products read and write, as a multiple of those of fused ones: 1 if bias,
   // activation, dropout and residual are parts of other kernels.
   double element_passes = 1;
-  // How often the activation between two products reads or writes as many bytes as it returns, in forward; 0: as in
-  // this program.
+  // The number of times that the activation between two products reads or writes as many bytes as it returns, in
+  // forward; 0: as in this program.
   double activation_passes = 0;
   // Bytes that the loss reads and writes for each logit, in forward and backward together; 0: as in this program.
   double logit_bytes = 0;
@@ -47,7 +47,7 @@ struct Software {
   bool stages_by_layers = false;      // stages have equal numbers of layers, the embedding and head in addition
   double optimizer_passes = 1;        // bytes that the update reads and writes, as a multiple of a fused one
   // Between stages each tensor rank sends one part of the hidden states, and the receiving ranks gather the whole; a
-  // rank keeps the part that it received beside the whole. Without, each rank sends the whole.
+  // rank keeps the part that it received beside the whole. Otherwise each rank sends the whole.
   bool sends_parts = false;
   bool two_hop_routes = true;  // movements among several nodes can go by rails
   double allocator_slack = 0;  // share of activations by which the memory that is taken exceeds that in use
@@ -55,7 +55,7 @@ struct Software {
   bool operator==(const Software&) const = default;
 };
 
-// As load() and parse() of machine.h, for software.
+// These functions do for software what load() and parse() of machine.h do for machines.
 Software load_software(const std::string& file_or_name);
 Software parse_software(const std::string& toml, const std::string& file_name);
 std::string dump(const Software& software);

@@ -140,8 +140,9 @@ class Calibration {
     return median_of_rounds(body, of_first_rank(once(body, 1)), quick);
   }
 
-  // Of what computes far more than it reads, a quick calibration takes the second time as it is where that takes longer
-  // than all rounds may: products of a precision that the processor lacks. Copies vary too much for that.
+  // The time of products, which compute far more than they read. A quick calibration takes the second time as it is
+  // where that takes longer than all rounds may, as for a precision that the processor lacks. Copies vary too much for
+  // that.
   double seconds_of_product(const std::function<void()>& body) {
     once(body, 1);
     const double second = once(body, 1), of_first = of_first_rank(second);
@@ -248,7 +249,8 @@ class Calibration {
     at::Tensor x, w, dy, y, gradient;
   };
 
-  // So many that a step's other tensors would have taken their place in the caches before they are used again.
+  // Makes so many operands that a step's other tensors would have taken their place in the caches before they are used
+  // again.
   std::vector<Operands> operands_of(const Layer& layer, at::ScalarType type) const {
     const auto& [rows, outputs, inputs] = layer;
     std::vector<Operands> sets;
@@ -355,7 +357,7 @@ class Calibration {
       int64_t samples, positions, heads, width;
     };
     std::vector<Shape> shapes = {{2, 256, 4, 64}, {1, 512, 4, 128}};
-    // So large that a GPU takes longer than the host takes to launch forward and backward, about 0.1 ms.
+    // These are so large that a GPU takes longer than the host takes to launch forward and backward, about 0.1 ms.
     if (device_.is_cuda()) shapes = {{32, 1024, 16, 64}, {8, 2048, 16, 128}};
     double flops = 0, seconds = 0;
     for (const auto& [samples, positions, heads, width] : shapes) {
@@ -376,7 +378,7 @@ class Calibration {
   double pass_bandwidth(at::ScalarType type) {
     next(fmt::format("{} norms", config::name_of(precision_of(type))));
     std::vector<std::pair<int64_t, int64_t>> shapes = {{512, 256}, {512, 768}};
-    // So large that a GPU takes longer than the host takes to launch forward and backward, about 0.1 ms.
+    // These are so large that a GPU takes longer than the host takes to launch forward and backward, about 0.1 ms.
     if (device_.is_cuda()) shapes = {{32768, 2048}, {32768, 4096}};
     double bytes = 0, seconds = 0;
     for (const auto& [rows, width] : shapes) {

@@ -24,8 +24,8 @@ struct Size {
   int64_t m, n, k;
 };
 
-// By weight class: forward, gradient of the input and of the weight. Each has about 1 GFLOP or less, which takes 10 ms
-// in fp32 at 100 GFLOP/s.
+// Sizes of the products by weight class: forward, gradient of the input and of the weight. Each has about 1 GFLOP or
+// less, which takes 10 ms in fp32 at 100 GFLOP/s.
 constexpr std::array<std::array<Size, ops::named_products.size()>, ops::weight_classes.size()> sizes{{
     {{{1024, 256, 256}, {1024, 256, 256}, {256, 256, 1024}}},
     {{{512, 1024, 1024}, {512, 1024, 1024}, {1024, 1024, 512}}},

@@ -8,7 +8,7 @@
 
 namespace terrace::measure {
 
-// Of the calling thread.
+// Seconds of processor time that the calling thread has used.
 inline double processor_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

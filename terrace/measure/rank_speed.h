@@ -1,4 +1,4 @@
-// How fast each rank of a job computes, copies and sends, to find the one that is slow.
+// Measures how fast each rank of a job computes, copies and sends, to find the one that is slow.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -25,7 +25,7 @@ struct RankSpeed {
 // pauses count.
 RankSpeed measure_rank_speed(comm::World& world, const at::Device& device);
 
-// What the description says of the same figures for a rank of a job of so many; 0 where it says nothing.
+// The figures that the machine's description gives for such a rank of a job of so many ranks; 0 where it gives none.
 RankSpeed described_speed(const machine::Machine& machine, const at::Device& device, int64_t rank,
                           const RankSpeed& measured);
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* csv_name = "metrics.csv";
 
-// As in the JSON lines: the shortest digits that give the same number.
+// Numbers have the shortest digits that give the same number, as in the JSON lines.
 std::string cell(int64_t value) { return fmt::format("{}", value); }
 std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
 

@@ -10,8 +10,9 @@
 
 namespace terrace::observe {
 
-// What a model computes over some samples for one of the terms of its loss: the numbers of the term, added up or the
-// largest ones, and the count that belongs to them, such as tokens. A count may be a fraction, as a sum of weights is.
+// Sums that a model computes over some samples for one of the terms of its loss: the numbers of the term, added up or
+// the largest ones, and the count that belongs to them, such as tokens. A count may be a fraction, as a sum of weights
+// is.
 struct TermSum {
   std::vector<double> values = {};
   double count = 0;
@@ -37,9 +38,9 @@ std::function<double(const TermSums&)> quotient_of(size_t term, size_t divisor, 
 // value[index] of a term, as of one that takes the largest.
 std::function<double(const TermSums&)> number_of(size_t term, size_t index = 0);
 
-// In front of the names of figures that tell how far the outputs of a network lie apart over a micro-batch, in terms of
-// how far their labels do. Below `least_spread` for steps on end an output is the same whatever its inputs are: the
-// network is dead, as where a layer's units of ReLU are 0 for all inputs.
+// The beginning of the names of figures that tell how far the outputs of a network lie apart over a micro-batch, in
+// terms of how far their labels do. If an output is below `least_spread` for steps on end, it is the same whatever its
+// inputs are: the network is dead, as where a layer's units of ReLU are 0 for all inputs.
 inline constexpr const char* spread_prefix = "spread_";
 inline constexpr double least_spread = 1e-5;
 // The name of the output; "" of another figure.
@@ -50,14 +51,14 @@ std::string dead_output_text(const std::string& output);
 class Figures {
  public:
   virtual ~Figures() = default;
-  // Of the loss that training minimises: "nats a token".
+  // The unit of the loss that training minimises: "nats a token".
   virtual std::string loss_unit(const config::Config&) const { return ""; }
   // Names are lower-case words joined by _, and differ from each other and from the keys that all metrics have. Called
   // with configurations of the family.
   virtual std::vector<Figure> list(const config::Config&) const { return {}; }
 };
 
-// Of the configuration's family.
+// The figures of the configuration's family.
 const Figures& figures_of(const config::Config& config);
 
 // The values of the figures over the same samples; of those in_steps alone, if `of_step`.

@@ -9,12 +9,12 @@
 
 namespace terrace::observe {
 
-// As read_metrics(), but only of the last lines of the file, at most `most_bytes` together. Nothing where there is no
-// file.
+// Reads metrics as read_metrics() does, but only the last lines of the file, at most `most_bytes` together. Returns no
+// lines where there is no file.
 RunMetrics read_last_metrics(const std::filesystem::path& folder, int64_t most_bytes = 65'536);
 
-// When the line of the last step was written, in seconds since the epoch by the clock of the machine that trains.
-// Nothing where there is no step yet, or an earlier version wrote it.
+// The time when the line of the last step was written, in seconds since the epoch by the clock of the machine that
+// trains. No value where there is no step yet, or an earlier version wrote the line.
 std::optional<double> time_of_last_step(const std::filesystem::path& folder, int64_t most_bytes = 65'536);
 
 }  // namespace terrace::observe

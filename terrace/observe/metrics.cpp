@@ -43,7 +43,7 @@ void for_each_stage_key(Stage&& stage, Visit visit) {
 }
 constexpr const char* time_key = "time";  // when the line was written; lines of older versions lack it
 
-// Since the epoch, to the millisecond.
+// Seconds since the epoch, to the millisecond.
 double wall_seconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) / 1e3;
@@ -135,7 +135,7 @@ std::optional<Metrics> metrics_of(const Json& line, const MetricNames& names) {
 }
 
 // The names in a step's line: items are what has a rate, and figures the keys that are in no step's line of their own.
-// Nothing where it is no step's line.
+// No value where the line is not a step's.
 std::optional<MetricNames> names_of(const Json& line) {
   const std::string suffix = "_per_second";
   MetricNames names;
@@ -228,7 +228,8 @@ void cut_back(const std::filesystem::path& path, int64_t last_step) {
   if (kept != text) write_text_atomically(path, kept);
 }
 
-// By the names of `by`, or by those of all lines: a later version of the program may have written more figures.
+// Reads metrics by the names of `by`, or by those of all lines: a later version of the program may have written more
+// figures.
 RunMetrics metrics_in(const std::string& lines_of_file, const MetricNames* by = nullptr);
 
 }  // namespace

@@ -18,7 +18,8 @@ namespace terrace::observe {
 
 // The names of what differs from one family of models to another.
 struct MetricNames {
-  // What the family counts, such as tokens: the key of its number, and with _per_second behind it the key of its rate.
+  // The name of what the family counts, such as tokens: the key of its number, and with _per_second behind it the key
+  // of its rate.
   std::string items = "samples";
   // Keys of the family's figures (figures.h) in steps, and in evaluations, where validation_ is in front of them.
   std::vector<std::string> figures = {}, evaluation_figures = {};
@@ -26,7 +27,7 @@ struct MetricNames {
   bool operator==(const MetricNames&) const = default;
 };
 
-// What staging did on the node of the first rank since the start (docs/staging.md).
+// The work of staging on the node of the first rank since the start (docs/staging.md).
 struct StageMetrics {
   int64_t copied_bytes = 0;    // to the disk of the node, from the files
   int64_t received_bytes = 0;  // to there, from other nodes (data.order = "node")
@@ -60,7 +61,7 @@ struct StepMetrics {
   bool operator==(const StepMetrics&) const = default;
 };
 
-// What an evaluation found on one of several held-out datasets.
+// The results of an evaluation on one of several held-out datasets.
 struct DatasetMetrics {
   std::string dataset;  // as the configuration names it
   double loss = 0;
@@ -72,8 +73,8 @@ struct DatasetMetrics {
 struct EvaluationMetrics {
   int64_t step = 0;
   double validation_loss = 0;
-  // Only where there are several. In JSON these are the objects validation_loss_by_dataset and, for each figure,
-  // validation_FIGURE_by_dataset, with a member for each dataset.
+  // Results by dataset, only where there are several datasets. In JSON these are the objects validation_loss_by_dataset
+  // and, for each figure, validation_FIGURE_by_dataset, with a member for each dataset.
   std::vector<DatasetMetrics> by_dataset = {};
   std::vector<double> figures = {};  // by MetricNames::evaluation_figures
 

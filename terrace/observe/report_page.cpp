@@ -54,7 +54,7 @@ std::vector<std::pair<double, double>> noise_scales_of(const RunMetrics& metrics
   return points;
 }
 
-// How a run gets the records that it lacks; a prediction alone lacks none.
+// Notes of a run, with those on how it gets the records that it lacks; a prediction alone lacks none.
 Json notes_of(const ReportedRun& run) {
   Json notes = run.notes;
   if (run.figures && run.figures->contains("dead_outputs")) {

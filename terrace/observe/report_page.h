@@ -20,14 +20,14 @@ struct PlannedChange {
   double gain = 0;  // share of the step's time that it saves
 };
 
-// What a plan says of a configuration on a machine beside the figures of its step.
+// Statements of a plan on a configuration and a machine, beside the figures of its step.
 struct PlanStatements {
   bool fits = true;
   std::string verdict = {}, limit = {};  // sentences: that it fits, or why not; what most of the step goes to
   std::vector<std::pair<std::string, std::string>> facts = {};  // such as {"precision", "bf16"}
   std::vector<std::string> warnings = {};
   std::string command = {};  // that makes the plan
-  // Those that would help most, or with which a run fits that does not.
+  // The changes that would help most, or with which a run fits that does not.
   std::vector<PlannedChange> changes = {};
 };
 
@@ -37,7 +37,7 @@ struct StepCurve {
   std::vector<std::pair<double, double>> points = {};
 };
 
-// What the page shows of one run, or of a prediction that nothing has run yet.
+// The contents of the page for one run, or for a prediction that nothing has run yet.
 struct ReportedRun {
   std::string name;
   std::optional<Json> figures = {};        // with keys of summarize_run; a prediction gives those that it knows

@@ -6,7 +6,7 @@
 
 namespace terrace::observe {
 
-// For html_page().
+// The parts of the page, for html_page().
 std::span<const std::string_view> report_template();
 
 }  // namespace terrace::observe

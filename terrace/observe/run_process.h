@@ -1,5 +1,5 @@
-// Which process trains in a run's folder, or trained there last, and how it ended. The file is .process.json in the
-// run's folder; its name begins with a dot as those of locks do, since it says nothing of the training itself.
+// Records which process trains in a run's folder, or trained there last, and how it ended. The file is .process.json in
+// the run's folder; its name begins with a dot as those of locks do, since it says nothing of the training itself.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct RunProcess {
   int64_t step = 0;                            // done at its end
 };
 
-// What a run that begins now in this process writes; the job is that of SLURM_JOB_ID.
+// The record that a run which begins now in this process writes; its job is that of SLURM_JOB_ID.
 RunProcess this_run_process(int64_t ranks);
 
 // Replaces the file atomically. A folder that cannot be written to is logged, and the run goes on.

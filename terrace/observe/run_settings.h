@@ -1,4 +1,4 @@
-// What sets runs apart: the keys of their configurations whose values differ.
+// Finds the settings that set runs apart: the keys of their configurations whose values differ.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace terrace::observe {
 
-// How pages call a run: its folder without a slash at its end.
+// The name of a run on pages: its folder without a slash at its end.
 std::string run_name(const std::filesystem::path& folder);
 
 // The keys of a run's resolved.toml with their values as short TOML: "optimizer.learning_rate", "0.001". Tables in
@@ -19,9 +19,9 @@ std::map<std::string, std::string> settings_of(const std::filesystem::path& fold
 // observed are left out, since they do not change the training. A run without settings counts for none.
 std::vector<std::string> differing_keys(const std::vector<std::map<std::string, std::string>>& runs);
 
-// How a page of several runs calls each: "runs/a (optimizer.learning_rate = 0.001)". With keys, those are shown;
-// UserError where no run has one, with those that differ. Without, the keys that differ if they are at most two, or
-// nothing.
+// The name of each run on a page of several: "runs/a (optimizer.learning_rate = 0.001)". If keys are given, those are
+// shown; throws UserError, which names the keys that differ, where no run has one. Otherwise the keys that differ are
+// shown if they are at most two, or nothing.
 std::vector<std::string> names_by_settings(const std::vector<std::filesystem::path>& folders,
                                            const std::vector<std::string>& keys);
 

@@ -1,4 +1,4 @@
-// How far the prediction of a step is from what was measured.
+// Compares the prediction of a step with what was measured.
 #pragma once
 
 #include <string>
@@ -19,7 +19,8 @@ struct Compared {
 struct StepComparison {
   Compared seconds;       // of the step
   Compared memory_bytes;  // of the stage that took most memory
-  // What differs most, by its name in StageRecord: of the stage that computes longest, and of the fullest stage.
+  // The category that differs most, by its name in StageRecord: of the stage that computes longest, and of the fullest
+  // stage.
   std::string seconds_category, memory_category;
   Compared category_seconds, category_bytes;
 };

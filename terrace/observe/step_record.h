@@ -22,7 +22,7 @@ struct NamedFigure {
   bool operator==(const NamedFigure&) const = default;
 };
 
-// When an instruction was at work, in seconds since the step's beginning.
+// The time in which an instruction was at work, in seconds since the step's beginning.
 struct StepEvent {
   std::string name;  // "F3 segment 2"
   std::string kind;  // what it is drawn as: "forward", "loss", "backward", "input gradient", "weight gradient",
@@ -40,7 +40,7 @@ struct MemorySample {
   bool operator==(const MemorySample&) const = default;
 };
 
-// What one rank of a pipeline stage does; all ranks of a stage do the same.
+// The work of one rank of a pipeline stage; all ranks of a stage do the same.
 struct StageRecord {
   int64_t stage = 0, rank = 0;
   std::vector<NamedFigure> seconds = {};       // of the step, by what they went to; the sum is about the step
@@ -59,7 +59,8 @@ struct GroupRecord {
   int64_t stage = 0;          // of the rank; -1: not known
   double bytes = 0;           // that this rank sends in the step
   double moving_seconds = 0;  // of all its calls, hidden ones included; 0: not measured
-  // Of these, those that computation waited for; none where they are not told apart from waits for other stages.
+  // The part of moving_seconds that computation waited for; none where it is not told apart from waits for other
+  // stages.
   std::optional<double> waiting_seconds = 0;
 
   bool operator==(const GroupRecord&) const = default;
@@ -92,9 +93,9 @@ struct StepRecord {
   bool operator==(const StepRecord&) const = default;
 };
 
-// What a stage waits for other stages: measured, and the two parts that a prediction divides it into. The bubble is
-// what the stage would wait if no two communicators shared a link; the rest waits for tensors that come late because a
-// transfer shared its link with other calls.
+// Names of the time that a stage waits for other stages: measured, and the two parts that a prediction divides it into.
+// The bubble is the time that the stage would wait if no two communicators shared a link; in the rest it waits for
+// tensors that come late because a transfer shared its link with other calls.
 inline constexpr const char* stage_waits = "waits for stages";
 inline constexpr const char* bubble_waits = "waits in the bubble";
 inline constexpr const char* queued_waits = "waits for queued transfers";

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the steps say of speed and size; numbers that are not known are left out.
+// Figures of speed and size from the steps; numbers that are not known are left out.
 struct StepFigures {
   std::vector<double> step_seconds, items_per_second, flops_per_second;
   double peak_flops_per_second = 0;  // the highest that the steps name

@@ -1,4 +1,4 @@
-// What a finished or running training looks like from its folder: the curve and the figures, as text for a terminal.
+// Sums up a finished or running training from its folder: the curve and the figures, as text for a terminal.
 #pragma once
 
 #include <filesystem>

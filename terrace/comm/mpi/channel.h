@@ -15,7 +15,7 @@
 
 namespace terrace::comm {
 
-// How a world makes its calls.
+// Options that decide how a world makes its calls.
 struct MpiChoices {
   bool rank_order = false;
   bool check_calls = false;

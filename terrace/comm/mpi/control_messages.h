@@ -28,7 +28,7 @@ struct Wait {
   std::vector<int64_t> ranks;  // the other ranks that it waits for; empty where it does not wait or waits for too many
 };
 
-// What a rank last did.
+// The last thing that a rank did, as its answer to another rank's question.
 struct RankStatus {
   uint64_t collectives = 0;  // that it has entered in the group of the question
   Wait wait;

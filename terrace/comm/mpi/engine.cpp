@@ -17,8 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto poll_interval = 200us;  // of the thread, while calls that need it are outstanding
-// Of the thread, while calls have only to fetch what others have prepared. Each waking takes some microseconds, which
-// ranks that share cores compute less.
+// The thread's interval while calls have only to fetch what others have prepared. Each waking takes some microseconds,
+// which ranks that share cores compute less.
 constexpr auto fetch_interval = 2ms;
 constexpr auto recent_time = 20ms;     // the thread keeps polling after a call, so that short calls need not wake it
 constexpr auto check_interval = 50ms;  // between checks of the peers and of their messages

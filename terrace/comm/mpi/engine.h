@@ -105,7 +105,7 @@ class MpiEngine {
   std::atomic<Clock::time_point> shared_until_ = Clock::time_point();  // for how long cores are taken for shared
   std::atomic<Clock::time_point> last_start_ = Clock::now();
   std::atomic<Clock::time_point> last_polled_start_ = Clock::now();
-  // What wakes the thread when it is no longer zero; null while the thread does not sleep for long.
+  // The number that wakes the thread when it is no longer zero; null while the thread does not sleep for long.
   std::atomic<const std::atomic<size_t>*> woken_by_ = nullptr;
   std::atomic<bool> ending_ = false;
   std::atomic<bool> stops_ = false;

@@ -281,7 +281,7 @@ bool MpiWorld::on_one_machine(const mesh::Group& group) const {
   });
 }
 
-// Of a rank: the address of its GPU, and the host on which NCCL takes it to be, as a hash (0: its machine).
+// The place of a rank's GPU: its address, and the host on which NCCL takes it to be, as a hash (0: its machine).
 struct GpuPlace {
   std::array<char, 32> address = {};
   uint64_t nccl_host = 0;

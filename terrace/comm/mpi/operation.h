@@ -53,7 +53,7 @@ class MpiOperation {
     completed_ = std::chrono::steady_clock::now();
     complete_.store(true, std::memory_order_release);
   }
-  // Of a complete operation.
+  // The time when the operation became complete; only of a complete operation.
   std::chrono::steady_clock::time_point completed() const { return completed_; }
 
  private:

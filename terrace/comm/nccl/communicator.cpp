@@ -56,7 +56,7 @@ void Communicator::wait_until_connected(const std::function<void()>& check) {
   TERRACE_CHECK(calls_ != nullptr, "NCCL has split the communicator of group {} into none", group_);
 }
 
-// Of the root and its network, which the calls use too.
+// Returns the state of the root and of its network, which the calls use too.
 ncclResult_t Communicator::state_of(ncclComm_t root) const {
   ncclResult_t state = ncclInProgress;
   check_nccl(ncclCommGetAsyncError(root, &state), "ncclCommGetAsyncError", group_);

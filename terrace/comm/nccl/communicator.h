@@ -30,7 +30,7 @@ class Communicator {
   void begin_to_split(const std::function<void()>& check);
   void wait_until_connected(const std::function<void()>& check);
 
-  // For NCCL's functions, in one thread at a time.
+  // The communicator and the stream for NCCL's functions, in one thread at a time.
   ncclComm_t calls() const { return calls_; }
   cudaStream_t stream() const { return stream_; }
 

@@ -60,7 +60,7 @@ class EndMarks {
   void* one_ = nullptr;    // a byte of value 1 on the GPU
 };
 
-// Those of the GPU, made at its first use. Throws CommError.
+// Returns the marks of the GPU, which are made at their first use. Throws CommError.
 EndMarks& end_marks_of(int gpu);
 
 }  // namespace terrace::comm

@@ -49,7 +49,7 @@ ncclDataType_t type_of(Type type) {
   return ncclUint8;
 }
 
-// In the communicator of a direction the sender is member 0.
+// The communicator of one direction, in which the sender is member 0.
 struct DirectionStream {
   DirectionStream(const mesh::Direction& direction, const std::string& group) : ends(direction), used(group) {}
 
@@ -182,7 +182,7 @@ void NcclChannel::State::connect(const NcclIds& ids, const std::vector<mesh::Dir
   }
   for (Communicator* const one : all) one->begin_to_split(check_others);
   for (Communicator* const one : all) one->wait_until_connected(check_others);
-  // By another thread, since each message waits for its other end.
+  // Another thread sends the first messages, since each message waits for its other end.
   std::future<void> first_messages = std::async(std::launch::async, [this] { make_first_messages(); });
   try {
     while (first_messages.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) check_others();

@@ -26,14 +26,14 @@ void copy_on_gpu(const void* from, void* to, int64_t bytes);
 // Throws CommError.
 void copy_and_wait(int gpu, void* to, const void* from, size_t bytes);
 
-// Where the GPU is on the machine's buses, such as "0000:c1:00.0": of all numbers that a rank may see it under the only
-// one that is the same in all processes. Throws CommError.
+// Returns the GPU's address on the machine's buses, such as "0000:c1:00.0". A rank may see the GPU under several
+// numbers; this one alone is the same in all processes. Throws CommError.
 std::string gpu_bus_address(int gpu);
 
-// For the start of a process that is one of several ranks, before it has other threads and calls CUDA: sets environment
-// variables where the user has not. NCCL then connects the members of a group when their communicator is made, instead
-// of in their first collective. CUDA loads all kernels when it starts, not each at its first use: that waits for the
-// work of the GPU, and so for calls that wait for other ranks. Removes NCCL_COMM_BLOCKING and
+// Sets environment variables where the user has not. A process that is one of several ranks calls this at its start,
+// before it has other threads and calls CUDA. NCCL then connects the members of a group when their communicator is
+// made, instead of in their first collective. CUDA loads all kernels when it starts, not each at its first use, since
+// loading waits for the work of the GPU, and so for calls that wait for other ranks. Removes NCCL_COMM_BLOCKING and
 // NCCL_COMM_SPLIT_SHARE_RESOURCES, with which calls could not be ended.
 void prepare_for_ranks();
 

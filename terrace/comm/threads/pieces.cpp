@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t piece_bytes = 32768;
 constexpr int64_t small_bytes = 16384;
-// Of a call that writes at least so many bytes, copies that bypass the caches were measured to be faster.
+// Calls that write at least this many bytes were measured to be faster with copies that bypass the caches.
 constexpr int64_t past_caches_bytes = 12 << 20;
 
 const char* source(const Call& call, int64_t element) {

@@ -43,7 +43,7 @@ int64_t find_mismatch(const SharedCall& shared, bool labels_too) {
   return -1;
 }
 
-// How the calls of the members, who have all posted, differ; empty where they agree.
+// Says how the calls of the members, who have all posted, differ; empty where they agree.
 std::string disagreement(const QueueView& view, const SharedCall& shared) {
   const int64_t other = find_mismatch(shared, view.all.options().check_calls);
   if (other < 0) return "";

@@ -36,7 +36,7 @@ class WakeEvent {
   std::condition_variable notified_;
 };
 
-// Which ranks one rank waits for; other ranks read it.
+// The ranks that one rank waits for, which other ranks read.
 class WaitedFor {
  public:
   using Missing = std::function<std::vector<int64_t>()>;
@@ -96,7 +96,7 @@ class ThreadRanks {
   // others.
   void end(int64_t rank, const std::exception_ptr& failure);
   // Returns when all ranks have ended, or false where some have not ended patience_seconds() after the first failure.
-  // These are the time-out, and at least the time that unwinding takes on a busy machine. Until then it writes the last
+  // That is the time-out, and at least the time that unwinding takes on a busy machine. Until then it writes the last
   // calls when a report is requested.
   bool wait_for_end();
   double patience_seconds() const;
