@@ -60,7 +60,7 @@ void check_file(const std::string& file, const std::string& config) {
   throw UserError::of("--write {} would replace the configuration itself; name another file", file);
 }
 
-// How far the simulation of layouts is.
+// Shows how far the simulation of layouts is.
 class SimulationProgress {
  public:
   std::function<void(double)> function() {

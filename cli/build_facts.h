@@ -1,4 +1,4 @@
-// What this build of the program was made of and with; cmake/build_facts.cmake writes the functions.
+// Says what this build of the program was made of and with; cmake/build_facts.cmake writes the functions.
 #pragma once
 
 #include <string_view>

@@ -113,7 +113,7 @@ bool prepare_on_ranks(const std::function<void(data::PrepareRanks*)>& prepare) {
   return is_first;
 }
 
-// What every kind takes.
+// Flags that every kind takes.
 const std::set<std::string> common_flags = {"inputs", "kind", "output", "threads", "overwrite", "json"};
 
 void prepare_kind(const CLI::App& command, const data::Preparation& preparation, data::PrepareRequest request,
@@ -141,7 +141,7 @@ void prepare_kind(const CLI::App& command, const data::Preparation& preparation,
   if (is_first) fmt::print("{}\n", as_json ? result.json.dump(2) : result.text);
 }
 
-// What the command line gives; the options live as long as the command.
+// Values that the command line gives; the options live as long as the command.
 struct PrepareFlags {
   data::PrepareOptions options = {};
   std::string kind = text_kind, trained = {}, separator = {}, format = "auto", special_tokens = "split";

@@ -11,7 +11,7 @@ namespace terrace::cli {
 
 namespace {
 
-// Those of commands that make data and models, and use them.
+// Examples of commands that make data and models, and use them.
 std::vector<Example> examples_of_models() {
   return {
       {"data prepare",
@@ -53,7 +53,7 @@ std::vector<Example> examples_of_models() {
   };
 }
 
-// Those of commands that predict, compare, search, launch and follow runs.
+// Examples of commands that predict, compare, search, launch and follow runs.
 std::vector<Example> examples_about_runs() {
   return {
       {"report", "terrace report runs/tiny", "Draw the run on the page runs/tiny/report.html"},

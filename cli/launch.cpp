@@ -70,7 +70,8 @@ std::string program_of(const LaunchArguments& arguments) {
   throw UserError("this build trains nothing; name the program that trains there with --program PATH");
 }
 
-// What is spread is taken for an installation of this program.
+// The maker of the GPUs for which the program has kernels, "" where there are none. An archive that is spread is taken
+// for an installation of this program.
 std::optional<std::string> kernels_for(const LaunchArguments& arguments) {
   if (!arguments.program.empty() || !build_kind().missing_commands.empty()) return std::nullopt;
   const auto has = [](std::string_view toolkit) {
@@ -99,7 +100,7 @@ std::vector<std::string> options_of_sbatch(const LaunchArguments& arguments) {
   return options;
 }
 
-// What mpirun cannot do.
+// Refuses options that mpirun cannot serve.
 void check_mpirun(const LaunchArguments& arguments) {
   if (arguments.with != "mpirun") return;
   const auto refuse = [](const std::string& option) {

@@ -10,7 +10,7 @@ namespace terrace::cli {
 // prepare", "version", "-v" and "-V", which are no commands and no flags here. Other words stay as they are.
 std::vector<std::string> meant_words(std::vector<std::string> words);
 
-// What does here what a flag of this name does in other programs, such as --dry-run; "" where nothing is known.
+// Says what does here what a flag of this name does in other programs, such as --dry-run; "" where nothing is known.
 std::string meant_flag(const std::string& command_path, const std::string& flag);
 
 }  // namespace terrace::cli

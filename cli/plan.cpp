@@ -41,7 +41,7 @@ void print_scaling(const config::Config& config, const plan::Target& target, con
   if (!reason.empty()) throw UserError(reason, ExitCode::infeasible);
 }
 
-// None where the option has no text.
+// Returns no noise scale where the option has no text.
 std::optional<plan::NoiseScale> noise_scale_of(const std::string& text) {
   if (text.empty()) return std::nullopt;
   try {

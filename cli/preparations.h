@@ -9,7 +9,8 @@ namespace terrace::cli {
 
 using Preparations = std::vector<const data::Preparation*>;
 
-// Those of the families of this build, and those of data::kinds_of_data() that no family takes, each kind once.
+// The preparations of the families of this build, and those of data::kinds_of_data() that no family takes, each kind
+// once.
 Preparations preparations();
 
 }  // namespace terrace::cli

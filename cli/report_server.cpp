@@ -55,7 +55,7 @@ std::string waiting_page(const std::string& problem) {
       escaped(problem), seconds_between);
 }
 
-// On the terminal, since the name may be misspelt.
+// Says it on the terminal, since the name may be misspelt.
 void say_what_is_missing(const ShownRuns& runs) {
   try {
     report_page_of(runs);
@@ -88,7 +88,7 @@ double seconds_since_epoch() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// As terrace status has it, and how long ago the last step ended.
+// The state of a run as terrace status has it, and how long ago the last step ended.
 std::optional<Json> state_of(const std::string& folder, SeldomAsked& slurm) {
   const auto ask = [&](const std::vector<std::string>& jobs) { return slurm(jobs); };
   Json state = launch::json_of(launch::status_of({folder}, ask)).at("runs").at(0);

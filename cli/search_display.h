@@ -23,7 +23,7 @@ class SearchDisplay {
   SearchDisplay(const SearchDisplay&) = delete;
 
   void update(const search::SearchState& state);
-  // Before the first trial.
+  // Shows how many predictions are done, before the first trial.
   void show_predictions(uint64_t done, uint64_t all);
   // Removes the table so that other output starts on a clean line. To be called before other output.
   void clear();

@@ -19,7 +19,7 @@
 namespace terrace::cli {
 namespace {
 
-// What runs before the libraries may call neither the C++ library nor a sanitizer.
+// Functions that run before the libraries may call neither the C++ library nor a sanitizer.
 #define TERRACE_BEFORE_LIBRARIES __attribute__((no_sanitize("address", "thread", "undefined")))
 
 constexpr long waking_nanoseconds = 50'000;
@@ -94,7 +94,7 @@ TERRACE_BEFORE_LIBRARIES void start_with_brief_waiting(int, char** arguments, ch
   write_setting(turns_while_waking());
   environment[entries] = setting;
   environment[entries + 1] = own_setting;
-  // By its own path, since ps would show the program as "exe" otherwise.
+  // The program starts by its own path, since ps would show it as "exe" otherwise.
   const ssize_t length = ::readlink("/proc/self/exe", program, sizeof(program) - 1);
   if (length > 0) ::execve(program, arguments, environment);
 }

@@ -26,7 +26,7 @@ struct DoctorArguments {
   bool json = false, measure = false;
 };
 
-// What the arguments name, read by each process of a launch; a mistake is said by one of them.
+// Objects that the arguments name, read by each process of a launch; one of the processes says a mistake.
 struct Named {
   doctor::NodeView view;
   std::optional<machine::Machine> machine = {};

@@ -34,7 +34,7 @@ struct ForecastArguments {
   bool overwrite = false, json = false;
 };
 
-// What the file has, for a script.
+// The contents of the file, for a script.
 Json result_json(const ForecastArguments& arguments, const train::ForecastModel& model,
                  const data::ForecastPlan& plan) {
   const data::FieldsDescription& all = model.source.description();

@@ -14,7 +14,7 @@ namespace terrace::cli {
 void add_lead_options(CLI::App& command, data::ForecastTimes& times);
 void add_model_options(CLI::App& command, train::CheckpointRequest& model);
 
-// What a file of these forecasts holds.
+// The header of a file of these forecasts.
 data::ForecastHeader forecast_header(const train::ForecastModel& model, const data::ForecastPlan& plan);
 
 // Ends the ranks' connection behind `run`, which returns false where a stop was requested. Throws UserError on all

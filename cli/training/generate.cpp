@@ -68,8 +68,8 @@ int32_t begin_token_of(const GenerateArguments& arguments, const generate::Loade
   return own.empty() ? -1 : loaded.tokenizer->token_named("data.begin_token", own);
 }
 
-// What ends a continuation besides the end token: what the checkpoint keeps of generation_config.json, if the options
-// choose nothing.
+// Tokens that end a continuation besides the end token: those that the checkpoint keeps of generation_config.json, if
+// the options choose nothing.
 std::vector<int64_t> more_end_tokens(const GenerateArguments& arguments, const generate::Loaded& loaded) {
   if (arguments.ignores_end || !arguments.end_token.empty() || !arguments.tokenizer.empty()) return {};
   const std::string kept = loaded.reader->attached(data::generation_role).string();
@@ -125,7 +125,7 @@ models::TextLimits limits_of(const generate::Loaded& loaded) {
   return models::text_of_family(loaded.config).limits(loaded.config);
 }
 
-// What one rank does: `world` is null on a single one. Only the first rank prints.
+// Generates on one rank: `world` is null on a single one. Only the first rank prints.
 void generate_on_rank(const GenerateArguments& arguments, std::vector<Prompt> prompts, comm::World* world) {
   const bool reports = world == nullptr || world->rank() == 0;
   generate::LoadOptions options{

@@ -28,12 +28,12 @@ struct LaunchedRanks {
 // given.
 LaunchedRanks load_and_connect(const std::string& config, const std::vector<std::string>& overrides, int64_t threads);
 
-// The same; an error about the configuration has the problems with the files that it names too, as far as a run with
-// this --resume reads them.
+// Does what load_and_connect() does; an error about the configuration has the problems with the files that it names
+// too, as far as a run with this --resume reads them.
 LaunchedRanks load_for_check_and_connect(const std::string& config, const std::vector<std::string>& overrides,
                                          int64_t threads, const std::string& resume);
 
-// The same for a subcommand without a configuration; the result has default settings.
+// Connects to the other processes for a subcommand without a configuration; the result has default settings.
 LaunchedRanks connect(int64_t threads);
 
 // Throws UserError on all processes of a launch, with text on the first alone, if they read different configurations or

@@ -11,7 +11,7 @@ namespace terrace::cli {
 // doctor::this_node() with the GPUs that this build can use.
 doctor::NodeView own_node(bool thorough);
 
-// What ranks reached, and what the machine's description says of it.
+// The speed that ranks reached, and the one in the machine's description.
 struct MeasuredSpeed {
   doctor::Speed measured, described = {};
 };

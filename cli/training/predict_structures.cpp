@@ -46,7 +46,7 @@ namespace {
 
 constexpr int64_t structures_at_once = 256;
 
-// What all members predict of some structures, by output.
+// The predictions of all members for some structures, by output.
 struct Predicted {
   std::vector<predict::GraphPrediction> members;
 
@@ -156,7 +156,7 @@ class Prediction {
                         fmt::join(datasets, ", "));
   }
 
-  // In the order of outputs(), without values.
+  // The outputs to judge, in the order of outputs() and without values.
   std::vector<ensemble::JudgedOutput> outputs_to_judge() const {
     std::vector<ensemble::JudgedOutput> judged;
     for (const models::GraphOutput& output : outputs()) {
@@ -169,13 +169,15 @@ class Prediction {
     return judged;
   }
 
-  // Of predictions and labels: as the data of the model declare them, or else these data; "" where neither does.
+  // The units of predictions and labels: as the data of the model declare them, or else these data; "" where neither
+  // does.
   std::string units_of(const models::GraphOutput& output) const {
     const std::string of_model = models_.front()->units_of(output.name);
     return of_model.empty() ? units_of_label(output) : of_model;
   }
 
-  // As the description of the data has them, and of a stress those of its label; "" where it does not.
+  // The units of a label as the description of the data has them, and for a stress those of its label; "" where it has
+  // none.
   std::string units_of_label(const models::GraphOutput& output) const {
     if (!is_prepared(arguments_.data)) return "";
     const data::GraphsDataset dataset(arguments_.data);
@@ -190,7 +192,7 @@ class Prediction {
     return !output.derivative_of.empty() && output.level == data::GraphLevel::structure;
   }
 
-  // From the unit of the labels to that of the model, where one of them is not eV or angstrom.
+  // The factor from the unit of the labels to that of the model, where one of them is not eV or angstrom.
   double label_factor(const models::GraphOutput& output) const {
     const data::Quantity quantity = is_stress(output) ? data::Quantity::stress : data::quantity_of(output.label);
     const std::string of_model = models_.front()->units_of(output.name), of_label = units_of_label(output);
@@ -256,7 +258,7 @@ class Prediction {
   std::set<std::string> unknown_;
 };
 
-// What is written, once all of it is there.
+// The files that are written, once all of their content is there.
 class PredictionFiles {
  public:
   explicit PredictionFiles(const StructuresToPredict& arguments) {

@@ -98,7 +98,7 @@ std::string resume_command(const TrainArguments& arguments, bool launched) {
   return command;
 }
 
-// What the run has reached, with the figures of terrace report.
+// The result of the run, with the figures of terrace report.
 Json closing_json(const config::Config& config, const train::RunResult& result) {
   Json json = {{"checkpoint", result.checkpoint.string()}, {"step", result.step}, {"finished", result.finished}};
   json["metrics"] = (std::filesystem::path(config.checkpoint.folder) / "metrics.jsonl").string();
@@ -246,7 +246,7 @@ void run_training(const TrainArguments& arguments) {
   if (arguments.json) json.update(closing_json(config, result));
   const std::string printed = (arguments.json ? json.dump() : result.checkpoint.string()) + "\n";
   if (result.finished) return fmt::print("{}", printed);
-  // It was stopped and saved, even if the terminal that was closed takes nothing any more.
+  // The run was stopped and saved, even if the terminal that was closed takes nothing any more.
   std::fputs(printed.c_str(), stdout);
   const std::string where = result.step < config.train.steps
                                 ? fmt::format("after step {} of {}", result.step, config.train.steps)

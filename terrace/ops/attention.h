@@ -43,7 +43,7 @@ struct Documents {
   int64_t longest = 0;  // tokens of the longest document of `starts`
 };
 
-// How the angles are divided for sequences longer than those of an earlier training. linear (Chen et al., arXiv
+// Says how the angles are divided for sequences longer than those of an earlier training. linear (Chen et al., arXiv
 // 2306.15595): all by `factor`. llama3 (Llama 3.1): those of pairs that turn at most low_frequency times in
 // original_positions by `factor`, those that turn at least high_frequency times by 1, and those between by a mean of
 // the two that is linear in the number of turns.
@@ -74,8 +74,8 @@ struct Heads {
 Heads split_heads(const at::Tensor& joint, const HeadLayout& layout, const RotaryTable* table,
                   const at::Tensor& positions);
 
-// Which keys a query sees (Raffel et al., arXiv 1910.10683, figure 3): those at or before its position, as in language
-// models, or all keys of its sequence, as in vision transformers and encoders.
+// The keys that a query sees (Raffel et al., arXiv 1910.10683, figure 3): those at or before its position, as in
+// language models, or all keys of its sequence, as in vision transformers and encoders.
 enum class Visibility { causal, all };
 
 // Softmax(Q K^T / sqrt(hd)) V as [B, T, H * hd]. `mask` [B or 1, 1, T, S] bool says which keys a query sees; if it is
@@ -84,7 +84,7 @@ enum class Visibility { causal, all };
 at::Tensor attention(const Heads& heads, const at::Tensor& mask, const DropoutSite& site, std::string_view name,
                      Visibility visibility = Visibility::causal);
 
-// Which kernels compute attention; `fastest`: ours where they exist, torch's elsewhere.
+// The choice of the kernels that compute attention; `fastest`: ours where they exist, torch's elsewhere.
 enum class AttentionChoice { fastest, torch };
 
 // split_heads and attention in one operation: joint [B, T, columns()] -> context [B, T, H * hd]. A query sees the keys

@@ -44,9 +44,9 @@ TERRACE_VALUE_INLINE uint32_t draw_at(const PhiloxBlock& words, int64_t half) {
   return (words[static_cast<size_t>(half / 2)] >> (16 * (half % 2))) & 0xFFFF;
 }
 
-// Where the blocks of `parts` equal parts of values lie. The payload of a part is the codes of its blocks, followed by
-// an fp32 scale for each block. int4: byte i of a block of n values has value i in its lower half and value
-// i + ceil(n / 2) in its upper half.
+// The places of the blocks of `parts` equal parts of values. The payload of a part is the codes of its blocks, followed
+// by an fp32 scale for each block. int4: byte i of a block of n values has value i in its lower half and value i +
+// ceil(n / 2) in its upper half.
 struct BlockLayout {
   BlockCode code;
   int64_t parts, values;  // `values` of one part
@@ -55,7 +55,7 @@ struct BlockLayout {
   constexpr int64_t blocks() const { return parts * blocks_of_part(); }
   constexpr int64_t payload_bytes() const { return code_bytes(code, values) + 4 * blocks_of_part(); }
 
-  // Where a block lies.
+  // The place of a block.
   struct Block {
     int64_t first, count;  // of the values
     int64_t codes, scale;  // bytes from the begin of the payloads
@@ -73,8 +73,8 @@ struct BlockScale {
   float scale, inverse;
 };
 
-// Of the bits of the largest magnitude, which order as the magnitudes do, with NaN above infinity. Scales are normal
-// numbers: below them a block loses precision instead, with errors of at most 2^-127.
+// Computes the scale from the bits of the largest magnitude, which order as the magnitudes do, with NaN above infinity.
+// Scales are normal numbers: below them a block loses precision instead, with errors of at most 2^-127.
 TERRACE_VALUE_INLINE BlockScale block_scale(BlockCode code, uint32_t largest) {
   if (largest >= 0x7F800000) return {std::bit_cast<float>(uint32_t{0x7FC00000}), 0.0f};
   const float scale = std::bit_cast<float>(largest) / largest_code(code), least = 0x1p-126f;

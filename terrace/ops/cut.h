@@ -34,7 +34,7 @@ class Ranks {
   virtual std::unique_ptr<Pending> gather(const at::Tensor& own, const at::Tensor& whole, const char* what) = 0;
 };
 
-// How the weight of an operation is cut.
+// The way in which the weight of an operation is cut.
 struct Cut {
   Ranks* ranks = nullptr;  // outlives the operation and its backward
   int64_t dim = -1;        // of the weight: 0 by outputs (rows of a table), 1 by inputs; -1: not cut
@@ -56,7 +56,8 @@ at::Tensor whole_sequence(const Cut* cut, const at::Tensor& x, const char* what)
 // This rank's positions of x [B, T, ..], a tensor of all positions; x itself in the same cases.
 at::Tensor own_positions(const Cut* cut, const at::Tensor& x);
 
-// Where this rank's first position stands among all, given the number of its own positions; 0 in the same cases.
+// The place of this rank's first position among all, given the number of its own positions; 0 without a cut or without
+// sequence parallelism.
 int64_t first_own_position(const Cut* cut, int64_t own_positions);
 
 // Gathers the columns of all ranks: `own` [B, T, D / ranks], the output of a layer cut by outputs, to [B, T, D]. `own`

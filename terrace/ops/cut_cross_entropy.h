@@ -9,7 +9,7 @@
 
 namespace terrace::ops {
 
-// Which columns of logits, of `columns` on this rank, count, and where the targets are among them.
+// The columns of logits, of `columns` on this rank, that count, and the places of the targets among them.
 struct LossColumns {
   int64_t counted;
   at::Tensor target;  // [N] int64; -1: not counted, or on another rank
@@ -18,7 +18,7 @@ struct LossColumns {
 // `cut` is null if all columns are here.
 LossColumns loss_columns(const Cut* cut, const at::Tensor& targets, int64_t columns, int64_t vocabulary);
 
-// What a loss needs of each row of logits, from the columns of one rank or of all ranks.
+// The sums of each row of logits that a loss needs, from the columns of one rank or of all ranks.
 struct RowSums {
   at::Tensor top;    // [N] double: the largest logit, or another number near it
   at::Tensor sum;    // [N] double: of exp(logit - top)

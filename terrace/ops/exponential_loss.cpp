@@ -25,15 +25,16 @@ namespace {
 // The largest sum that counts, for logits of about 30 above their reference. With larger ones the factors, which divide
 // by the sum, could become so small that products round them to zero.
 constexpr double largest_sum = 1e15;
-// How far the references of ranks may be from each other. A rank's exponentials are scaled by exp of the distance
-// between its reference and the largest one, which fp32 could not hold if they were much farther apart.
+// The most that the references of ranks may differ. A rank's exponentials are scaled by exp of the distance between its
+// reference and the largest one, which fp32 could not hold if they were much farther apart.
 constexpr double largest_spread = 30;
 // Rows that are computed again are computed in blocks, whose logits take little memory.
 constexpr int64_t block_rows = 64;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Of this rank's columns, with the references as `top`; the sum of a row beyond the range is infinite.
+// Computes the sums of this rank's columns, with the references as `top`; the sum of a row beyond the range is
+// infinite.
 RowSums exponentials_of(const LossRows& rows, const LossColumns& columns, const at::Tensor& exponentials) {
   const at::Tensor &hidden = rows.hidden, &weight = rows.weight.value;
   const int64_t size = hidden.size(0), num_few = std::min(weight.size(0), loss_reference_logits);

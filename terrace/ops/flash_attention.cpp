@@ -29,7 +29,7 @@ at::Tensor flash_attention(const Heads& heads, const Documents& documents, Visib
     const at::Tensor by_token = of_heads.transpose(1, 2);
     return has_documents ? by_token.flatten(0, 1) : by_token;
   };
-  // It counts the keys before the query's own.
+  // The operation counts the keys before the query's own.
   std::optional<int64_t> before, after;
   if (window > 0) {
     before = window - 1;

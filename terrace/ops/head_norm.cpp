@@ -31,7 +31,7 @@ std::array<at::Tensor, 3> heads_in(const at::Tensor& joint, const HeadLayout& la
   return {views.queries, views.keys, views.values};
 }
 
-// Without a part in autograd, which takes no undefined tensors.
+// Returns the tensor without a part in autograd, which takes no undefined tensors.
 at::Tensor detached(const at::Tensor& t) { return t.defined() ? t.detach() : t; }
 
 // A view of heads as [N, hd].

@@ -15,9 +15,10 @@ namespace terrace::ops {
 // threads.
 void fill_normal(const at::Tensor& out, PhiloxKey key, double deviation, int64_t first = 0);
 
-// The same for other distributions. With u = (w + 1/2) / 2^32 element n is low + (high - low) u, or for a normal
-// distribution of mean 0 that is cut at `cut` of its standard deviations on both sides, deviation * normal_quantile(a +
-// (1 - 2 a) u) with a the probability below -cut. `deviation` is that of the distribution before it is cut.
+// These fill a tensor in the same way from other distributions. With u = (w + 1/2) / 2^32 element n is low + (high -
+// low) u, or for a normal distribution of mean 0 that is cut at `cut` of its standard deviations on both sides,
+// deviation * normal_quantile(a + (1 - 2 a) u) with a the probability below -cut. `deviation` is that of the
+// distribution before it is cut.
 void fill_uniform(const at::Tensor& out, PhiloxKey key, double low, double high, int64_t first = 0);
 void fill_truncated_normal(const at::Tensor& out, PhiloxKey key, double deviation, double cut, int64_t first = 0);
 

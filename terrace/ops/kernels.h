@@ -32,7 +32,7 @@ struct NormBackward {
   at::Tensor dx = {}, weight_sums = {}, bias_sums = {};
 };
 
-// Which elements to drop. A draw is a function of (key, sample, plane, position, feature): see docs/numerics.md.
+// Draws the elements to drop. A draw is a function of (key, sample, plane, position, feature): see docs/numerics.md.
 struct DropoutDraw {
   PhiloxKey key;                                // of seed, site and step
   at::Tensor samples;                           // [B] int64
@@ -40,7 +40,7 @@ struct DropoutDraw {
   int64_t first_plane = 0, first_position = 0;  // of the tensor, if it has only some planes or positions
 };
 
-// How blocks are quantized (block_code.h); without `draw` to nearest.
+// The code by which blocks are quantized (block_code.h); without `draw` values are rounded to nearest.
 struct BlockCoding {
   BlockCode code;
   int64_t parts = 1;
@@ -77,7 +77,7 @@ struct Kernels {
   // element may come several times, or never.
   void (*sum_segments)(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
                        const at::Tensor& sums);
-  // In each column the number of the first element that is the largest, or the smallest, of its row: found [N, D]
+  // Finds in each column the number of the first element that is the largest, or the smallest, of its row: found [N, D]
   // int64, -1 for a row without elements. A NaN counts as the extreme.
   void (*extremes_of_segments)(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
                                bool largest, const at::Tensor& found);

@@ -19,7 +19,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Over whose edges a sum runs: those that an atom receives, or those that it sends.
+// The end of the edges over which a sum runs: the edges that an atom receives, or those that it sends.
 enum class End { receiver, sender };
 
 // Where edges are mutual, an atom sends what it receives, against its direction.

@@ -23,27 +23,31 @@ struct Pairs {
   int64_t num_pairs() const { return mutual() ? first_edges.size(0) : received.rows.size(0); }
 };
 
-// Of the edges from senders to receivers [E], which ascend, with the tensors of a batch of graphs (data/graphs).
-// `pairs` and `first_edges` are undefined where edges are not mutual.
+// Makes the pairs of the edges from senders to receivers [E], which ascend, with the tensors of a batch of graphs
+// (data/graphs). `pairs` and `first_edges` are undefined where edges are not mutual.
 Pairs pairs_of(const Segments& received, const Segments& sent, const at::Tensor& pairs, const at::Tensor& first_edges);
 
-// sum over the edges that an atom receives of w[pair] * x[sender]: [N, R, D] of x [N, R, D] and w [P, D]; R may be
-// missing. Sums are computed in fp32 (double for double) in the order of the edges, and rounded once.
+// Returns the sum over the edges that an atom receives of w[pair] * x[sender]: [N, R, D] of x [N, R, D] and w [P, D]; R
+// may be missing. Sums are computed in fp32 (double for double) in the order of the edges, and rounded once.
 at::Tensor message_sum(const at::Tensor& x, const at::Tensor& w, const Pairs& pairs);
 
-// For each pair sum over r of a[receiver] * b[sender], and with receiver and sender exchanged where edges are mutual:
-// [P, D] of a and b [N, R, D]; R may be missing.
+// Returns for each pair the sum over r of a[receiver] * b[sender], and with receiver and sender exchanged where edges
+// are mutual: [P, D] of a and b [N, R, D]; R may be missing.
 at::Tensor message_product(const at::Tensor& a, const at::Tensor& b, const Pairs& pairs);
 
-// The same with a direction u [P, 3] of each pair, from its receiver to its sender, which has the opposite sign for its
-// second edge:
-// sum over the edges that an atom receives of u[k] * w[pair] * x[sender]: [N, 3, D] of x [N, D] and w [P, D].
+// The next four functions also take a direction u [P, 3] of each pair, from its receiver to its sender, which has the
+// opposite sign for the pair's second edge.
+//
+// Returns the sum over the edges that an atom receives of u[k] * w[pair] * x[sender]: [N, 3, D] of x [N, D] and
+// w [P, D].
 at::Tensor directed_sum(const at::Tensor& x, const at::Tensor& w, const at::Tensor& u, const Pairs& pairs);
-// sum over the edges that an atom sends of sum over k of u[k] * w[pair] * v[receiver, k]: [N, D] of v [N, 3, D].
+// Returns the sum over the edges that an atom sends of the sum over k of u[k] * w[pair] * v[receiver, k]: [N, D] of v
+// [N, 3, D].
 at::Tensor directed_dot(const at::Tensor& v, const at::Tensor& w, const at::Tensor& u, const Pairs& pairs);
-// For each pair, over its edges, sum over k of u[k] * v[receiver, k] * x[sender]: [P, D].
+// Returns for each pair, over its edges, the sum over k of u[k] * v[receiver, k] * x[sender]: [P, D].
 at::Tensor directed_product(const at::Tensor& v, const at::Tensor& x, const at::Tensor& u, const Pairs& pairs);
-// For each pair, over its edges, sum over D of v[receiver, k] * w * x[sender], with the edge's sign: [P, 3].
+// Returns for each pair, over its edges, the sum over D of v[receiver, k] * w * x[sender], with the edge's sign: [P,
+// 3].
 at::Tensor direction_product(const at::Tensor& v, const at::Tensor& x, const at::Tensor& w, const Pairs& pairs);
 
 }  // namespace terrace::ops

@@ -1,5 +1,5 @@
-// Which kernels compute the matrix products of each class of weights on a CPU. Ours and torch's are both exact to
-// rounding; the choice decides the last bits.
+// Chooses the kernels that compute the matrix products of each class of weights on a CPU. Ours and torch's are both
+// exact to rounding; the choice decides the last bits.
 #pragma once
 
 #include <c10/util/ArrayRef.h>
@@ -13,8 +13,8 @@ namespace terrace::ops {
 enum class Products {
   torch,
   own,  // our kernels where the processor has the instructions for the type, torch's elsewhere
-  // For decoding, forward only. Where x has one position of each sequence, a row of the product has the same bits
-  // whatever the other rows are and however many there are. Prompts are computed as products_for() says.
+  // Decoding, forward only. Where x has one position of each sequence, a row of the product has the same bits whatever
+  // the other rows are and however many there are. Prompts are computed as products_for() says.
   decoding,
 };
 

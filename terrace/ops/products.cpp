@@ -58,8 +58,8 @@ ProductSize size_of_inputs(const at::Tensor& dy, const at::Tensor& weight) {
 }
 ProductSize size_of_weights(const at::Tensor& dy, const at::Tensor& x) { return {dy.size(1), x.size(1), x.size(0)}; }
 
-// Where our kernels do not multiply fp16, their products of it are those of fp32, rounded to fp16 once: torch's fp16
-// products take a hundred times as long.
+// Where our kernels do not multiply fp16, fp16 is multiplied in fp32 by our kernels, and the products are rounded to
+// fp16 once: torch's fp16 products take a hundred times as long.
 at::ScalarType computed_in(at::ScalarType type) {
   return type == at::kHalf && !cpu::has_matmul(at::kHalf) ? at::kFloat : type;
 }

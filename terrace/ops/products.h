@@ -12,8 +12,8 @@
 namespace terrace::ops {
 
 // Whether our kernels compute products of tensors like `x`: they are chosen and the processor has the instructions.
-// With AVX-512 those of fp16 are computed in fp32 from copies of their factors and rounded once, as torch's of bf16 and
-// fp16 are on processors without AVX-512.
+// With AVX-512 products of fp16 are computed in fp32 from copies of their factors and rounded once, as torch's products
+// of bf16 and fp16 are on processors without AVX-512.
 bool own_products(const at::Tensor& x, Products chosen);
 
 // The kernels of products of the type on the device under this choice: "avx512", "avx2" or "torch".
@@ -26,7 +26,7 @@ Products products_for(c10::IntArrayRef sizes, at::ScalarType type, Products chos
 // y [N, O] = x [N, I] W^T + b for weight [O, I]; b may be undefined.
 at::Tensor times_transposed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Products products);
 
-// The same without bias into `y`, whose rows need not be contiguous.
+// Writes x W^T, without bias, into `y`, whose rows need not be contiguous.
 void times_transposed_into(const at::Tensor& y, const at::Tensor& x, const at::Tensor& weight, Products products);
 
 // inner = x W^T + b [N, O] and activated(inner). Our kernels apply the activation within the product, except for GELU
@@ -35,16 +35,16 @@ std::pair<at::Tensor, at::Tensor> times_transposed_activated(const at::Tensor& x
                                                              const at::Tensor& bias, Products products,
                                                              Activation activation);
 
-// The first `counted` columns of y [N, O] = exp(x W^T - references) for references [N] in fp32, the others = 0; and
-// sums [N, exponential_sums(O)] in fp32 of some columns of y each, before rounding. Exponents are clamped to [-87, 87].
-// Only where own_products() is true for fp32 or bf16.
+// Computes the first `counted` columns of y [N, O] = exp(x W^T - references) for references [N] in fp32, the others =
+// 0; and sums [N, exponential_sums(O)] in fp32 of some columns of y each, before rounding. Exponents are clamped to
+// [-87, 87]. Only where own_products() is true for fp32 or bf16.
 void exponentials_into(const at::Tensor& y, const at::Tensor& sums, const at::Tensor& x, const at::Tensor& weight,
                        const at::Tensor& references, int64_t counted);
 int64_t exponential_sums(int64_t columns);
 
 // dx [N, I] = dy [N, O] W.
 at::Tensor times(const at::Tensor& dy, const at::Tensor& weight, Products products);
-// The same into `dx`, with each row times its factor [N] in fp32 if they are defined.
+// Writes dy W into `dx`, each row times its factor [N] in fp32 if `factors` are defined.
 void times_into(const at::Tensor& dx, const at::Tensor& dy, const at::Tensor& weight, Products products,
                 const at::Tensor& factors = {});
 

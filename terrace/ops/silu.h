@@ -6,7 +6,7 @@
 
 namespace terrace::ops {
 
-// Of x of any shape and floating-point type.
+// Computes SiLU of x, which has any shape and floating-point type.
 at::Tensor silu(const at::Tensor& x);
 
 }  // namespace terrace::ops

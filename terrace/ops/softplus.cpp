@@ -25,7 +25,7 @@ class SoftplusFunction : public torch::autograd::Function<SoftplusFunction> {
     return y;
   }
 
-  // Of differentiable operations, for derivatives of this one.
+  // Backward consists of differentiable operations, for derivatives of the gradient.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const at::Tensor x = context->get_saved_variables()[0];
     at::Tensor slope = x.sigmoid();

@@ -34,7 +34,7 @@ at::Tensor grouped_like(const at::Tensor& heads, const at::Tensor& view) {
   return heads.transpose(1, 2).unflatten(2, {view.size(2), view.size(3)});
 }
 
-// Its heads' elements lie together, as the kernels need it.
+// Returns heads whose elements lie together, as the kernels need it.
 at::Tensor with_dense_heads(const at::Tensor& in) { return in.stride(-1) == 1 ? in : in.contiguous(); }
 
 void rotate(const at::Tensor& in, const at::Tensor& out, const SplitArguments& arguments, int direction) {

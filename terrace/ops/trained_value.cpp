@@ -10,7 +10,7 @@
 namespace terrace::ops {
 namespace {
 
-// Where the gradient goes, and when.
+// The buffer that the gradient is added to, and the queue that defers the addition.
 struct GradientSink {
   at::Tensor gradient;
   std::shared_ptr<bool> holds_sum;

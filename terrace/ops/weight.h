@@ -28,7 +28,7 @@ struct Weight {
   std::shared_ptr<bool> gradient_holds_sum = {};
 };
 
-// For an operation that is about to add to the gradient: whether it must store instead. Afterwards there is a sum.
+// Whether an operation that is about to add to the gradient must store instead. Afterwards there is a sum.
 inline bool begins_sum(const std::shared_ptr<bool>& holds_sum) {
   return holds_sum != nullptr && !std::exchange(*holds_sum, true);
 }

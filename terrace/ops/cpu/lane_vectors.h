@@ -125,7 +125,7 @@ TERRACE_INLINE inline Lanes<A, bytes> larger(const Lanes<A, bytes>& a, const Lan
   return piecewise([](auto x, auto y) TERRACE_INLINE { return larger(x, y); }, a, b);
 }
 
-// How many lanes count: all of them, or the first ones as in the last vector of a loop.
+// The lanes that count: all of them, or the first ones as in the last vector of a loop.
 struct AllLanes {};
 
 // A number of vectors that are computed side by side.
@@ -235,7 +235,8 @@ TERRACE_INLINE inline void store_lanes(T* to, const Lanes<Wide<T>, bytes>& value
 template <typename T>
 using LaneIndex = std::conditional_t<sizeof(T) == 2, int16_t, std::conditional_t<sizeof(T) == 8, int64_t, int32_t>>;
 
-// What a loop over elements can read under a mask: the bits of a number that has 16 of them, other numbers as they are.
+// The part of a number that a loop over elements can read under a mask: the bits of a number that has 16 of them, other
+// numbers as they are.
 template <typename T>
 TERRACE_INLINE inline auto& plain(T& element) {
   if constexpr (sizeof(T) == 2) {

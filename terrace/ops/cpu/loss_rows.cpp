@@ -34,7 +34,7 @@ TERRACE_INLINE inline float dot(const T* a, const T* b, int64_t n) {
   }));
 }
 
-// So many sums side by side, each of every so many numbers: one sum alone would wait for each addition.
+// The number of sums side by side, each of every so many numbers: one sum alone would wait for each addition.
 constexpr int64_t sums_side_by_side = 8;
 
 TERRACE_INLINE inline double sum_in_double(const float* x, int64_t n) {

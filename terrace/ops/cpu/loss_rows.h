@@ -6,9 +6,9 @@
 
 namespace terrace::ops::cpu {
 
-// Of each row n of hidden [N, D] with few [N, F] fp32, its first logits: references[n] = the largest of few[n] and, if
-// columns[n] is not -1, of logits[n] = hidden[n] . weight[columns[n]], else logits[n] = 0. weight is [V, D], columns
-// int64, references and logits fp32.
+// Computes for each row n of hidden [N, D], whose first logits are few[n] of few [N, F] fp32: references[n] = the
+// largest of few[n] and, if columns[n] is not -1, of logits[n] = hidden[n] . weight[columns[n]], else logits[n] = 0.
+// weight is [V, D], columns int64, references and logits fp32.
 void loss_references(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& columns,
                      const at::Tensor& few, const at::Tensor& references, const at::Tensor& logits);
 

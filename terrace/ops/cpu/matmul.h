@@ -26,15 +26,15 @@ struct Factor {
   bool k_inner = true;  // k is the contiguous dimension
 };
 
-// What is done with the value c of the product at (i, j).
+// The operation on the value c of the product at (i, j).
 struct Finish {
   enum class Kind {
     store,          // out = c + bias[j]
     accumulate,     // out += c
     gelu,           // inner = c + bias[j], out = gelu(inner)
     gelu_backward,  // out = c * gelu'(inner)
-    // Of pairs of columns: inner = c + bias[j] [m, n] holds gates and ups interleaved, out [m, n / 2] = silu(gate) *
-    // up.
+    // A product of pairs of columns: inner = c + bias[j] [m, n] holds gates and ups interleaved, out [m, n / 2] =
+    // silu(gate) * up.
     swiglu,
     swiglu_backward,  // out [m, 2n] = the gradients of the pairs `inner` [m, 2n], where c is that of silu(gate) * up
     exponentials,     // out = exp(c - references[i]) in the first `counted` columns, else 0; and sums of these

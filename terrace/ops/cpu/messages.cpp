@@ -46,13 +46,13 @@ struct MessageShape {
   int64_t row() const { return planes * columns; }
 };
 
-// Of a pair, times a sign.
+// The direction of a pair, times a sign.
 template <typename T, typename A>
 TERRACE_INLINE inline std::array<A, axes> direction_of(const T* u, int64_t pair, A sign) {
   return {sign * A(widen(u[axes * pair])), sign * A(widen(u[axes * pair + 1])), sign * A(widen(u[axes * pair + 2]))};
 }
 
-// So many planes of an atom's sums, from a first one. They share what is read of w.
+// Computes `planes` planes of an atom's sums, beginning with `first_plane`. They share what is read of w.
 template <int planes, int bytes, typename T>
 TERRACE_INLINE inline void sum_planes(int64_t atom, int64_t first_plane, T* sums, const T* x, const T* w,
                                       const ListedEdges& edges, const MessageShape& shape) {
@@ -163,7 +163,8 @@ struct EndsOfPairs {
   TERRACE_INLINE int64_t edge(int64_t pair) const { return first_edges == nullptr ? pair : first_edges[pair]; }
 };
 
-// For a pair whose atoms have so many planes; 0 if their number is not one for which the loop is compiled.
+// Computes the products of a pair whose atoms have `constant_planes` planes; 0 stands for a number for which the loop
+// is not compiled.
 template <int64_t constant_planes, typename T>
 TERRACE_INLINE inline void multiply_planes(int64_t pair, T* products, const T* a, const T* b, const EndsOfPairs& ends,
                                            const MessageShape& shape) {

@@ -75,9 +75,9 @@ TERRACE_INLINE inline void norm_row(const NormShape& shape, const A* x, const A*
   });
 }
 
-// With n = (x - mean) * inverse and g = dy * weight: dx = inverse * (g - average(g) - n * average(g * n)), without the
-// term average(g) for RMS norm. Adds d_sum to dx, dy * n to weight_sums and dy to bias_sums; each of the three may be
-// null. Writes n and dy to `normal` and `slope`.
+// Computes dx, where n = (x - mean) * inverse and g = dy * weight: dx = inverse * (g - average(g) - n * average(g *
+// n)), without the term average(g) for RMS norm. Adds d_sum to dx, dy * n to weight_sums and dy to bias_sums; each of
+// the three may be null. Writes n and dy to `normal` and `slope`.
 template <int bytes, typename T, typename A = Wide<T>>
 TERRACE_INLINE inline void norm_backward_row(bool centered, const T* dy, const T* d_sum, const T* x, const A* weight,
                                              A mean, A inverse, T* dx, A* weight_sums, A* bias_sums, A* normal,

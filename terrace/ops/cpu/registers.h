@@ -1,5 +1,5 @@
-// What the vector registers of this processor can do. As in torch, no wider registers are used than the environment's
-// ATEN_CPU_CAPABILITY says (avx512, avx2 or default).
+// Finds what the vector registers of this processor can do. As in torch, no wider registers are used than the
+// environment's ATEN_CPU_CAPABILITY says (avx512, avx2 or default).
 #pragma once
 
 #include <ATen/Version.h>
@@ -24,7 +24,7 @@ inline bool has_registers_of_32_bytes() {
   return has;
 }
 
-// With the instructions that multiply and add, and convert fp16.
+// Whether the registers of 32 bytes come with the instructions that multiply and add, and convert fp16.
 inline bool has_kernels_of_32_bytes() {
   static const bool has =
       has_registers_of_32_bytes() && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");

@@ -31,7 +31,7 @@ TERRACE_INLINE inline void logarithms(Lanes<double, bytes> (&u)[vectors]) {
   }
 }
 
-// In fp32 what is left out is rounded away.
+// Drops the logarithm where x is above 20; in fp32 rounding drops it by itself.
 template <int bytes>
 TERRACE_INLINE inline void drop_above_20(const Lanes<double, bytes>& x, Lanes<double, bytes>& rest) {
   rest = piecewise([](auto value, auto of_rest) TERRACE_INLINE { return value > 20.0 ? 0.0 * of_rest : of_rest; }, x,

@@ -12,9 +12,9 @@ enum class VectorSet {
 };
 
 // The kernels of matrix products of the type, of attention in decoding and of products of a few rows. With AVX-512
-// there are those of fp32, and of bf16 if the processor also has AVX-512 BF16; with AVX2 those of fp32, bf16 and fp16.
-// As torch does, a process uses no wider vectors than the environment's ATEN_CPU_CAPABILITY says (avx512, avx2 or
-// default).
+// there are kernels of fp32, and of bf16 if the processor also has AVX-512 BF16; with AVX2 there are kernels of fp32,
+// bf16 and fp16. As torch does, a process uses no wider vectors than the environment's ATEN_CPU_CAPABILITY says
+// (avx512, avx2 or default).
 VectorSet vector_set(c10::ScalarType type);
 
 // "avx512", "avx2", or "torch" for none.

@@ -18,7 +18,7 @@
 namespace terrace::ops {
 namespace {
 
-// What NVIDIA recommends for Hopper; less is enough for older GPUs.
+// The size that NVIDIA recommends for Hopper; less is enough for older GPUs.
 constexpr size_t workspace_bytes = size_t{32} << 20;
 constexpr uint32_t aligned_bytes = 16;
 
@@ -40,7 +40,7 @@ using Description = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 using Matrix = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
-// In the words of cuBLASLt: out [m, n] = (weight or its transpose) x, in columns.
+// A product in the words of cuBLASLt: out [m, n] = (weight or its transpose) x, in columns.
 struct Shape {
   int device = 0;
   int64_t m = 0, n = 0, k = 0;

@@ -32,7 +32,7 @@ struct Exponentials {
   }
 };
 
-// Of a row, in every thread.
+// The sum of exponentials of a row, in every thread of its block.
 template <int size, typename T>
 __device__ Exponentials<Wide<T>> exponentials_of_row(const T* x, int64_t n) {
   using A = Wide<T>;

@@ -47,7 +47,7 @@ __device__ A sigmoid(A x) {
   return A{1} / (A{1} + exp(-x));
 }
 
-// Of n results, each thread computes `size`, of twice as many elements.
+// Each thread computes `size` of the n results, from twice as many elements.
 template <typename T, int size>
 __global__ void swiglu_elements(const T* x, T* y, int64_t n) {
   const int64_t i = (blockIdx.x * element_threads + threadIdx.x) * size;

@@ -122,7 +122,7 @@ struct CrossEntropyRows {
 };
 void launch_cross_entropy(const CrossEntropyRows& rows, double gradient_scale, void* stream);
 
-// Without a draw (null) to nearest. `adds`: into, which is fp32, gets the sum with what it holds.
+// Encoding without a draw (null) rounds to nearest. `adds`: into, which is fp32, gets the sum with what it holds.
 void launch_encode_blocks(const BlockLayout& layout, const RoundingDraw* draw, GpuArray values, uint8_t* payloads,
                           void* stream);
 void launch_decode_blocks(const BlockLayout& layout, bool adds, const uint8_t* payloads, GpuArray into, void* stream);

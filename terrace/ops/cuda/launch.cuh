@@ -60,7 +60,8 @@ __device__ A block_reduce(A value, const Combine& combine) {
   return value;
 }
 
-// The same for a block whose number of threads, a multiple of 32, is known when it is started.
+// Sums the values of all threads of a block, in the order of block_reduce(). The number of threads, a multiple of 32,
+// is known when the block is started. All threads must call it; all get the result.
 template <typename A>
 __device__ A sum_of_block(A value) {
   __shared__ A of_warp[1024 / warp_threads];

@@ -56,7 +56,7 @@ __global__ void norm_row(NormPointers<T> p, Wide<T> epsilon, int64_t columns) {
   }
 }
 
-// As norm_row(), with a row of at most packs * blockDim.x packs in registers.
+// Computes what norm_row() does, with a row of at most packs * blockDim.x packs in registers.
 template <typename T, int packs>
 __global__ void __launch_bounds__(1024) norm_packed_row(NormPointers<T> p, Wide<T> epsilon, int64_t columns) {
   using A = Wide<T>;
@@ -139,7 +139,7 @@ __global__ void norm_backward_row(NormBackwardPointers<T> p, int64_t columns) {
   }
 }
 
-// As norm_backward_row(), with a row of at most packs * blockDim.x packs in registers.
+// Computes what norm_backward_row() does, with a row of at most packs * blockDim.x packs in registers.
 template <typename T, int packs>
 __global__ void __launch_bounds__(1024) norm_packed_backward_row(NormBackwardPointers<T> p, int64_t columns) {
   using A = Wide<T>;

@@ -29,20 +29,20 @@ constexpr int64_t lanes = 8;  // words in a vector
 // __m256 without the attribute that template arguments do not have.
 using OneVector = float __attribute__((vector_size(32)));
 
-// What elements of the type are while they are multiplied.
+// The type of elements while they are multiplied.
 template <typename T>
 using Operand = float;
 
 template <typename T>
 constexpr int64_t word_elements = sizeof(float) / sizeof(Operand<T>);
 
-// What kernels have in the 16 registers, as in ../avx512/vectors.h.
+// Sizes of the tiles that kernels keep in the 16 registers; ../avx512/vectors.h says what each is.
 constexpr int64_t panel_vectors = 2;
 constexpr int64_t tile_rows = 4;
 constexpr int64_t tile_vectors = 3;
 constexpr int64_t dot_rows = 3;
 
-// As there, for a level-2 cache of 512 KiB.
+// Sizes for a level-2 cache of 512 KiB; ../avx512/vectors.h says what each is.
 constexpr int64_t cached_bytes = 288 << 10;
 constexpr int64_t most_steps = 768;
 constexpr int64_t waiting_groups = 340;
@@ -125,7 +125,7 @@ TERRACE_VECTOR_INLINE OneVector scaled_by_power(OneVector x, OneVector n) {
 // The processors' own estimates differ.
 TERRACE_VECTOR_INLINE OneVector reciprocal(OneVector x) { return broadcast(1.0F) / x; }
 
-// In a fixed order.
+// Sums the lanes in a fixed order.
 TERRACE_VECTOR_INLINE float sum_of(OneVector x) {
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
@@ -259,7 +259,7 @@ OneVector low_halves(OneVector words) = delete;
 template <typename T>
 OneVector high_halves(OneVector words) = delete;
 
-// Of the numbers in two vectors, those with an even index and those with an odd one.
+// evens_of() takes the numbers with an even index in two vectors, and odds_of() those with an odd one.
 TERRACE_VECTOR_INLINE OneVector in_order_of_pairs(OneVector numbers) {
   return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(numbers), 0xD8));
 }

@@ -1,5 +1,5 @@
-// The vectors of processors with AVX-512: sixteen numbers of fp32, and words of one element of fp32 or two of bf16.
-// What the kernels of ../vectors/ are written with; ../avx2/vectors.h has the same functions for vectors of eight.
+// The vectors of processors with AVX-512: sixteen numbers of fp32, and words of one element of fp32 or two of bf16. The
+// kernels of ../vectors/ are written with them; ../avx2/vectors.h has the same functions for vectors of eight.
 //
 // Operands of products consist of 32-bit words along the dimension of the sum. A word is one element of fp32, or two
 // neighbouring elements of bf16, which one instruction multiplies and adds in fp32. So both types use the same loops.
@@ -30,14 +30,14 @@ constexpr int64_t lanes = 16;  // words in a vector
 // __m512 without the attribute that template arguments do not have.
 using OneVector = float __attribute__((vector_size(64)));
 
-// What elements of the type are while they are multiplied.
+// The type of elements while they are multiplied.
 template <typename T>
 using Operand = T;
 
 template <typename T>
 constexpr int64_t word_elements = sizeof(float) / sizeof(Operand<T>);
 
-// What kernels have in the 32 registers. For products: vectors of columns of a tile of six rows.
+// Sizes of the tiles that kernels keep in the 32 registers. Of products: vectors of columns of a tile of six rows.
 constexpr int64_t panel_vectors = 4;
 constexpr int64_t tile_rows = 8;     // queries in a tile
 constexpr int64_t tile_vectors = 2;  // of columns that a tile of so many rows takes where it can
@@ -122,7 +122,7 @@ TERRACE_VECTOR_INLINE OneVector reciprocal(OneVector x) {
   return guess * minus_times(broadcast(2.0F), x, guess);
 }
 
-// In a fixed order.
+// Sums the lanes in a fixed order.
 TERRACE_VECTOR_INLINE float sum_of(OneVector x) { return _mm512_reduce_add_ps(x); }
 TERRACE_VECTOR_INLINE float largest_of(OneVector x) { return _mm512_reduce_max_ps(x); }
 
@@ -252,7 +252,7 @@ TERRACE_VECTOR_INLINE OneVector high_halves(OneVector words) {
       _mm512_and_si512(_mm512_castps_si512(words), _mm512_set1_epi32(static_cast<int>(0xFFFF0000))));
 }
 
-// Of the numbers in two vectors, those with an even index and those with an odd one.
+// evens_of() takes the numbers with an even index in two vectors, and odds_of() those with an odd one.
 TERRACE_VECTOR_INLINE OneVector evens_of(OneVector first, OneVector second) {
   const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   return _mm512_permutex2var_ps(first, evens, second);

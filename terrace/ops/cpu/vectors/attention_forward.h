@@ -88,7 +88,7 @@ class ForwardWorker {
     for (key_begin_ = 0; key_begin_ < keys_end; key_begin_ += block) {
       key_end_ = std::min(s_.length, key_begin_ + block);
       if (s_.causal && key_begin_ >= query_begin_) {
-        // It is the last block of the queries at its own positions, and not yet of later ones.
+        // This block is the last one of the queries at its own positions, and not yet of later ones.
         last_block(key_begin_, key_end_);
         strips(key_end_, query_end_);
       } else if (!s_.causal && key_end_ == keys_end) {
@@ -112,9 +112,9 @@ class ForwardWorker {
     }
   }
 
-  // The same with the last block to which the queries attend, in causal attention the one at their own positions. There
-  // a strip attends to no later key, so the keys are packed strip by strip, which spreads the accesses to memory over
-  // the computation.
+  // Computes the part of the last block to which the queries attend, in causal attention the one at their own
+  // positions. In that block a strip attends to no later key, so the keys are packed strip by strip, which spreads the
+  // accesses to memory over the computation.
   TERRACE_VECTOR_CODE void last_block(int64_t begin, int64_t end) {
     last_ = true;
     const int64_t row = s_.heads() * s_.head_dim;

@@ -66,8 +66,9 @@ struct Portion {
   int64_t block;
 };
 
-// What thread `index` of `threads` computes: its own panels of all rows, and its own rows of the last panels, which are
-// not divisible among the threads or narrower than the others. A panel that only one thread uses is packed once.
+// The pieces that thread `index` of `threads` computes: its own panels of all rows, and its own rows of the last
+// panels, which are not divisible among the threads or narrower than the others. A panel that only one thread uses is
+// packed once.
 std::array<Piece, 2> pieces_of(int64_t index, int64_t threads, int64_t n, int64_t groups) {
   const int64_t panels = panels_in(n);
   const int64_t own = n / sum_columns / threads * panels_together;
@@ -120,7 +121,7 @@ class ProductByPanels {
  private:
   Steps steps_of(int64_t block) const { return {block * steps_ / blocks_, (block + 1) * steps_ / blocks_}; }
 
-  // What a thread computes, in the order in which it does.
+  // The portions that a thread computes, in the order in which it does.
   std::vector<Portion> portions_of(int64_t index, int64_t threads, int64_t groups, int64_t together) const {
     std::vector<Portion> portions;
     for (const Piece& piece : pieces_of(index, threads, n_, groups)) {
@@ -137,7 +138,7 @@ class ProductByPanels {
     return portions;
   }
 
-  // Of B, for its panels and steps.
+  // The columns of B in a portion's panels and steps.
   FetchAhead columns_of(const Portion& portion) const {
     return b_.part(b_k_inner_, steps_of(portion.block), portion.piece.first_panel * panel_columns,
                    std::min(n_, portion.piece.end_panel * panel_columns));

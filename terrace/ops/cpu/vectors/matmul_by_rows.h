@@ -1,7 +1,7 @@
-// Products with a factor A that must be packed and few columns: packing A in memory would take a fifth of their time.
-// So all panels of B are packed first, and each thread packs a few groups of its rows of A at a time, into its level-2
-// cache. A sum over a long k is added up in pieces, one after the other for these rows, whose part of C stays in the
-// cache.
+// Computes products with a factor A that must be packed and few columns. Packing A in memory would take a fifth of
+// their time, so all panels of B are packed first, and each thread packs a few groups of its rows of A at a time, into
+// its level-2 cache. A sum over a long k is added up in pieces, one after the other for these rows, whose part of C
+// stays in the cache.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -66,7 +66,7 @@ class ProductByRows {
   }
 
  private:
-  // Of k.
+  // The parts of A and B in one piece of k.
   struct Piece {
     Words<T> a, b;
   };
@@ -77,7 +77,7 @@ class ProductByRows {
     uint32_t* panels;
   };
 
-  // Of rows.
+  // Groups of rows of A.
   struct Groups {
     int64_t first, end;
   };

@@ -1,5 +1,5 @@
-// What is done with the sums of a tile of a product while they are in registers or in the cache: bias, activation,
-// accumulation or exponentials.
+// Finishes the sums of a tile of a product while they are in registers or in the cache: bias, activation, accumulation
+// or exponentials.
 #pragma once
 
 #include <algorithm>

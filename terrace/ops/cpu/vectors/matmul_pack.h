@@ -12,7 +12,7 @@ namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 constexpr int64_t group_rows = 6;  // rows of A in a tile
 constexpr int64_t panel_columns = panel_vectors * lanes;
 
-// How many there are, with an incomplete last one.
+// The number of groups of rows, and of panels of columns, with an incomplete last one.
 constexpr int64_t groups_in(int64_t rows) { return (rows + group_rows - 1) / group_rows; }
 constexpr int64_t panels_in(int64_t columns) { return (columns + panel_columns - 1) / panel_columns; }
 
@@ -96,7 +96,7 @@ class Words {
     return load_words(data_ + other * stride_ + step * word_elements<T>, k_ - step * word_elements<T>);
   }
 
-  // What these steps of [first, end) in the other dimension take.
+  // The memory that these steps of [first, end) in the other dimension take.
   FetchAhead part(bool k_inner, const Steps& steps, int64_t first, int64_t end) const {
     const int64_t k = steps.first * word_elements<T>, stop = std::min(k_, steps.end * word_elements<T>);
     constexpr int64_t bytes = sizeof(T);
@@ -186,7 +186,7 @@ TERRACE_VECTOR_CODE void pack_strip(const Words<T>& a, int64_t top, int64_t rows
   }
 }
 
-// The same for any number of rows.
+// Packs any number of rows as pack_strip() does.
 template <typename T>
 void pack_groups(const Words<T>& a, int64_t top, int64_t rows, int64_t group_words, uint32_t* to) {
   for (int64_t row = 0; row < rows; row += strip_rows) {

@@ -35,13 +35,13 @@ struct Fetches {
   }
 };
 
-// How the words of A lie that a tile multiplies.
+// The order in memory of the words of A that a tile multiplies.
 enum class RowOrder {
   rows,    // word (row, step) at row * row_words + step
   groups,  // at step * group_rows + row
 };
 
-// What a tile multiplies.
+// The words that a tile multiplies.
 struct TileWords {
   const uint32_t* a;
   RowOrder order;
@@ -129,7 +129,7 @@ TERRACE_VECTOR_CODE void multiply_whole_tile(const TileWords& words, const Finis
   }
 }
 
-// What computes the tiles of a product.
+// The functions that compute the tiles of a product.
 struct TileKernels {
   void (*multiply_whole)(const TileWords&, const Finish&, const Tile&, Fetches&);
   void (*finish)(const Finish&, const Tile&, const float*);
@@ -171,7 +171,7 @@ __attribute__((always_inline)) inline FetchAhead part_of(const void* matrix, int
 
 using MultiplyTile = void (*)(const TileWords&, float*, Fetches&);
 
-// By rows and vectors of columns, both from 1.
+// Functions for all sizes of tiles, by rows and vectors of columns, both from 1.
 template <typename T, size_t... sizes>
 constexpr std::array<MultiplyTile, sizeof...(sizes)> all_tiles(std::index_sequence<sizes...>) {
   return {
@@ -195,7 +195,7 @@ class Tiles {
         element_bytes_(static_cast<int64_t>(c10::elementSize(finish.out_type))),
         kernels_(tile_kernels<T>(finish)) {}
 
-  // Without rows or columns beyond the end of C.
+  // The tile of a group of rows and a panel, without rows or columns beyond the end of C.
   Tile at(int64_t group, int64_t panel) const {
     const int64_t row = group * group_rows, column = panel * panel_columns;
     return {row, column, std::clamp<int64_t>(m_ - row, 0, group_rows),

@@ -44,7 +44,7 @@ TERRACE_VECTOR_INLINE void product_tile(const float* a, const float* b, int64_t 
   }
 }
 
-// How many of `count` vectors of columns the next tile takes: one to three, and no single one after others.
+// The number of vectors of columns, of `count`, that the next tile takes: one to three, and no single one after others.
 constexpr int64_t vectors_of_tile(int64_t count) {
   if (count <= 3) return count;
   return tile_vectors == 3 ? (count == 4 ? 2 : 3) : (count % 2 == 1 ? 3 : 2);
@@ -94,8 +94,8 @@ TERRACE_VECTOR_INLINE void score_tile(const float* a, const float* b, int64_t b_
   }
 }
 
-// Which keys each query of a sequence attends to: the first limit(query), or those of them in the query's document and
-// window.
+// The keys that each query of a sequence attends to: the first limit(query), or those of them in the query's document
+// and window.
 struct KeyMask {
   int64_t shared = 0;               // leading keys that every query attends to: none in causal attention, else all
   const int32_t* begins = nullptr;  // document_begins of the sequence, or null
@@ -108,7 +108,7 @@ struct KeyMask {
   int64_t unmasked(int64_t query) const { return hides_early_keys() ? 0 : limit(query); }
   bool hides_early_keys() const { return begins != nullptr || window > 0; }
 
-  // Which of a vector of keys, from `key` on, the query attends to.
+  // Masks those keys of a vector, from `key` on, that the query attends to.
   TERRACE_VECTOR_INLINE LaneMask visible(int64_t query, int64_t key) const {
     LaneMask mask = first_lanes(limit(query) - key);
     if (begins) mask = both(mask, equal_lanes(begins + key, begins[query]));
