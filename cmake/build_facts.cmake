@@ -1,4 +1,4 @@
-# What `terrace --version` says of the build: the commit, the compiler, torch, MPI, CUDA and HIP.
+# Writes what `terrace --version` says of the build: the commit, the compiler, torch, MPI, CUDA and HIP.
 
 # Run as a script at each build, with SOURCE and OUTPUT: writes the commit into a C++ file, if it has changed.
 if(CMAKE_SCRIPT_MODE_FILE)

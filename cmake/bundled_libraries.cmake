@@ -38,11 +38,11 @@ if(NOT TARGET PkgConfig::xgboost)
   terrace_bundled_headers(tomlplusplus::tomlplusplus)
   terrace_bundled_headers(CLI11::CLI11)
   terrace_bundled_headers(PkgConfig::httplib)
-  # Its trainer is a library of its own elsewhere.
+  # The trainer of SentencePiece is a library of its own elsewhere.
   add_library(sentencepiece_train INTERFACE IMPORTED)
   set_target_properties(sentencepiece_train PROPERTIES INTERFACE_LINK_LIBRARIES PkgConfig::sentencepiece)
 endif()
 set(terrace_netcdf PkgConfig::netcdf PkgConfig::hdf5)
 set(terrace_udunits "")
-# Of the targets above, for terrace.pc.
+# The archives of the targets above, for terrace.pc.
 set(terrace_bundled_archives spdlog fmt z zstd pcre2-8 utf8proc xxhash sentencepiece xgboost netcdf hdf5_hl hdf5)

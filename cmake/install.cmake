@@ -34,8 +34,8 @@ function(terrace_install)
   endif()
 endfunction()
 
-# What find_package(terrace) says, for build systems that ask pkg-config. The libraries are static, so all that they need stands
-# in it.
+# The file by which build systems that ask pkg-config get what find_package(terrace) gives others. The libraries are
+# static, so all that they need stands in it.
 function(terrace_install_pkg_config_file rooms)
   list(TRANSFORM rooms PREPEND -l)
   string(JOIN " " pc_rooms ${rooms})
@@ -90,7 +90,7 @@ endfunction()
 function(terrace_install_own_texts)
   set(folder ${CMAKE_BINARY_DIR}/own_texts)
   file(MAKE_DIRECTORY ${folder})
-  # With the program, so that cmake --install finds them whatever target was built.
+  # The texts are made with the program, so that cmake --install finds them whatever target was built.
   add_custom_command(TARGET terrace_program POST_BUILD
     BYPRODUCTS ${folder}/terrace.1 ${folder}/terrace ${folder}/_terrace ${folder}/terrace.fish
     COMMAND terrace_program man > ${folder}/terrace.1

@@ -14,13 +14,14 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
-# Its file names a definition for building the library itself.
+# The package file of utf8proc names a definition for building the library itself.
 set_property(TARGET PkgConfig::utf8proc PROPERTY INTERFACE_COMPILE_OPTIONS "")
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 # Debian's CMake files of XGBoost name a program that its packages lack.
 pkg_check_modules(xgboost REQUIRED IMPORTED_TARGET xgboost>=1.6)
-# Without them, fields are not prepared, and terrace/data/fields/no_netcdf.cpp says so. Datasets that exist are trained on.
+# Without these two, fields are not prepared, and terrace/data/fields/no_netcdf.cpp says so. Datasets that exist are
+# trained on.
 pkg_check_modules(netcdf IMPORTED_TARGET netcdf)
 pkg_check_modules(hdf5 IMPORTED_TARGET hdf5)
 if(TARGET PkgConfig::netcdf AND TARGET PkgConfig::hdf5)
@@ -29,7 +30,7 @@ else()
   set(terrace_netcdf "")
   message(STATUS "Fields of weather and climate will not be prepared: libnetcdf-dev and libhdf5-dev are not installed")
 endif()
-# Without it, only the usual units of variables are known (terrace/data/fields/no_udunits.cpp).
+# Without UDUNITS, only the usual units of variables are known (terrace/data/fields/no_udunits.cpp).
 pkg_check_modules(udunits IMPORTED_TARGET udunits)
 if(TARGET PkgConfig::udunits)
   set(terrace_udunits PkgConfig::udunits)

@@ -4,7 +4,7 @@ if(NOT DEFINED TERRACE_MPI)
   option(TERRACE_MPI "Build the MPI backend where an MPI library is found" ON)
 endif()
 if(TERRACE_MPI)
-  # Its C interface is looked for with a C compiler.
+  # The C interface of MPI is looked for with a C compiler.
   enable_language(C)
   find_package(MPI COMPONENTS C)
   if(MPI_C_FOUND)

@@ -4,7 +4,7 @@
 set(TERRACE_ARROW_ROOT "${CMAKE_SOURCE_DIR}/.deps/python/lib/python3.11/site-packages/pyarrow" CACHE PATH
     "Folder of the pyarrow wheel, as tools/setup installs it; where there is none, no Parquet is read")
 
-# Where the programs look for the module: beside the build's, and in lib/terrace of an installation.
+# The programs look for the module beside the build's, and in lib/terrace of an installation.
 list(APPEND CMAKE_BUILD_RPATH ${CMAKE_BINARY_DIR})
 list(PREPEND CMAKE_INSTALL_RPATH "$ORIGIN/../lib/terrace")
 

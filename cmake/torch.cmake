@@ -68,7 +68,7 @@ add_library(terrace_torch INTERFACE)
 if(TERRACE_HIP)
   target_link_libraries(terrace_torch INTERFACE terrace_rocm)
 endif()
-# After the system's folders: the wheel carries a newer fmt, which does not go with the system's spdlog.
+# These folders come after the system's: the wheel carries a newer fmt, which does not go with the system's spdlog.
 foreach(folder include include/torch/csrc/api/include)
   target_compile_options(terrace_torch INTERFACE
     "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-idirafter ${TERRACE_TORCH_ROOT}/${folder}>"

@@ -1,5 +1,5 @@
-# What ./demo materials does when the program is built: labels molecules, trains two graph networks, predicts with both, and says
-# what to type next. Sourced by ./demo, which sets `terrace`, `step` and `make_once`.
+# Runs ./demo materials when the program is built: labels molecules, trains two graph networks, predicts with both, and
+# says what to type next. Sourced by ./demo, which sets `terrace`, `step` and `make_once`.
 
 # ./test sets these variables to make a shorter run in another folder.
 run=${TERRACE_DEMO_RUN:-runs/demo_materials}

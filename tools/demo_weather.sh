@@ -1,4 +1,4 @@
-# What ./demo weather does when the program is built: fetches winds, trains, scores, and says what to type next. Sourced by
+# Runs ./demo weather when the program is built: fetches winds, trains, scores, and says what to type next. Sourced by
 # ./demo, which sets `terrace`, `step` and `make_once`.
 
 # ./test sets both variables to make a shorter run in another folder.

@@ -53,7 +53,7 @@ def agents():
 
 
 def of_amd():
-    # It lists the GPUs, and then fails where one of them has no value for something; warnings may come first.
+    # rocm-smi lists the GPUs, and then fails where one of them has no value for something; warnings may come first.
     text = output_of(of_rocm("rocm-smi"), "--showproductname", "--showmeminfo", "vram", "--showdriverversion", "--json", even_if_it_fails=True)
     try:
         found, _ = json.JSONDecoder().raw_decode(text[text.index("{"):])

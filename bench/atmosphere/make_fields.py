@@ -22,7 +22,7 @@ STEP_MINUTES = 20
 HOURS_BETWEEN_TIMES = 6
 TIMES_A_DAY = 24 // HOURS_BETWEEN_TIMES
 UNITS = scales.units
-# Of each variable: standard name and units.
+# Standard name and units of each variable.
 VARIABLES = {"u": ("eastward_wind", "m s-1"), "v": ("northward_wind", "m s-1"), "t": ("air_temperature", "K")}
 
 

@@ -29,7 +29,7 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# Of 1,500 days in years of 365: 1,200 for training, 150 for validation and 150 for the test.
+# The 1,500 days in years of 365 are divided into 1,200 for training, 150 for validation and 150 for the test.
 SPLITS = ["--train", "2001-01-01", "2004-04-15", "--validation", "2004-04-16", "2004-09-12",
           "--test", "2004-09-13", "2005-02-09"]  # fmt: skip
 LEAD_HOURS = 72
@@ -125,7 +125,7 @@ def trained(terrace, prepared, threads, settings):
         _, seconds = run(command, threads, stdout=subprocess.DEVNULL)
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         last = [line for line in lines if "validation_loss" in line][-1]
-        # Of a dataset that is named, this command judges the test part.
+        # This command judges the test part of a dataset that is named.
         out, _ = run([terrace, "evaluate", folder, "--data", prepared, "--json"], threads, stdout=subprocess.PIPE)
         test = json.loads(out)
         errors = {"validation": {name: last[f"validation_rmse_{name}"] for name in outputs_of_network()},

@@ -1,4 +1,4 @@
-// How all participants of the comparison time their calls, and at which sizes.
+// Says how all participants of the comparison time their calls, and at which sizes.
 #pragma once
 
 #include <algorithm>

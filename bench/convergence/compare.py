@@ -73,7 +73,7 @@ ROWS = {
     "int4 gradients, error feedback": "layout.reduce_type=int4 layout.error_feedback=true",
     "int4 gradients": "layout.reduce_type=int4",
 }
-# How far above the plain loss a row may be; a row without a bar is there for comparison.
+# The most that a row may be above the plain loss; a row without a bar is there for comparison.
 BARS = {"int8 gathers": 0.005, "int4 gradients, error feedback": 0.01}
 RANKS = 2
 

@@ -13,7 +13,7 @@ namespace {
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// As spm_encode does it: line by line.
+// Encodes line by line, as spm_encode does.
 size_t encode_lines(const sentencepiece::SentencePieceProcessor& processor, std::string_view text) {
   size_t tokens = 0;
   std::vector<int> ids;

@@ -1,4 +1,4 @@
-// How evenly ranks share the graphs of a step, and how long the division takes.
+// Measures how evenly ranks share the graphs of a step, and how long the division takes.
 // Usage: bench_data_graph_balance PREFIX [RADIUS]   (a dataset of terrace data prepare --kind graphs)
 #include <fmt/format.h>
 

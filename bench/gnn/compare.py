@@ -84,7 +84,7 @@ class Result:
         self.ours, *peers = runners
         self.peers = sorted(peers, key=lambda peer: ratios(self.ours, peer)[1])
         self.ratio = ratios(self.ours, self.peers[0])
-        # Of two ranks, the peer's is that of one process and ours that of both.
+        # With two ranks the peer's memory would be that of one process and ours that of both.
         self.memory = self.ours.peak_bytes / self.peers[0].peak_bytes if ranks == 1 else math.nan
 
     def row(self):

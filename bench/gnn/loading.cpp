@@ -1,4 +1,4 @@
-// How long a step waits for its batches, which are made ahead on a thread of their own.
+// Measures how long a step waits for its batches, which are made ahead on a thread of their own.
 //
 //     bench_gnn_loading CONFIG [section.key=value...]
 //
@@ -24,7 +24,7 @@ using namespace terrace;
 
 constexpr int warm_up = 20, steps = 200;
 
-// Of each step, in percent.
+// The shares of each step, in percent and ascending, in which it waits for its batches.
 std::vector<double> waited_shares(const observe::Trace& trace) {
   std::vector<double> shares;
   const std::vector<observe::Span>& spans = trace.front().spans;

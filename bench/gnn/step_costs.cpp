@@ -1,4 +1,4 @@
-// How well the cost by which ranks share graphs predicts the time of steps.
+// Measures how well the cost by which ranks share graphs predicts the time of steps.
 //
 //     bench_gnn_step_costs CONFIG [section.key=value...]
 //
@@ -47,7 +47,7 @@ std::vector<double> fitted(const std::vector<MeasuredStep>& measured) {
   return {factors.data_ptr<double>(), factors.data_ptr<double>() + columns};
 }
 
-// Of the steps that were not fitted.
+// Prints the errors of the steps that were not fitted.
 void print_errors(const char* name, const std::vector<MeasuredStep>& measured) {
   const std::vector<double> factors = fitted(measured);
   std::vector<double> errors;

@@ -1,4 +1,4 @@
-// How long ranks wait for each other where they share graphs by cost.
+// Measures how long ranks wait for each other where they share graphs by cost.
 //
 //     bench_gnn_waiting CONFIG RANKS [section.key=value...]
 //

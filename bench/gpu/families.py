@@ -41,7 +41,8 @@ from weather_shapes import LEAD_HOURS, Shape  # noqa: E402
 TIMES = 32  # of the fields
 HEADINGS = ["model", "trainer", "samples/s", "ms a step", "ours to it (quartiles)", "MFU", "GPU busy", "GiB of the GPU", "first step s",
             "losses"]  # fmt: skip
-# What importing SchNetPack's networks reads beside properties.py; its own __init__ imports what reads datasets and trains too.
+# Modules that importing SchNetPack's networks reads beside properties.py; its own __init__ imports what reads datasets
+# and trains too.
 SCHNETPACK = ("nn", "representation", "utils")
 
 
@@ -102,7 +103,7 @@ WORKLOADS = {
     # The smallest model of ORBIT (configs/vit-115m.toml) and its micro-batch.
     "vit-115m": Weather(Shape(variables=48, layers=8, width=1024, heads=16, batch=8, latitudes=128, longitudes=256, patch=4)),
     **{name: Graphs(network, 256) for name, network in graph_workloads.NAMED.items()},
-    # For a test on a CPU.
+    # The tiny workloads are for a test on a CPU.
     "vit-tiny": Weather(weather_shapes.NAMED["small"]),
     **{f"{conv}-tiny": Graphs(Workload(conv, 8, 2, radial=4), 4) for conv in ("schnet", "painn", "pna")},
     "painn-forces-tiny": Graphs(Workload("painn", 8, 2, radial=4, forces=True), 4),

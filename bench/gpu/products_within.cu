@@ -1,5 +1,5 @@
-// What cuBLASLt's products take alone and with GELU, its slope or sums for a bias within, in bf16: the milliseconds of
-// its first choice for the feed-forward network of a GPT. docs: bench/results/gpu.md. Usage:
+// Times cuBLASLt's products alone and with GELU, its slope or sums for a bias within, in bf16: the milliseconds of its
+// first choice for the feed-forward network of a GPT. docs: bench/results/gpu.md. Usage:
 //
 //     nvcc -O2 -std=c++20 -arch=sm_90 bench/gpu/products_within.cu -lcublasLt -o products_within && ./products_within
 #include <cublasLt.h>

@@ -1,7 +1,7 @@
-// What the executor itself takes for an instruction: a pipeline of eight thread ranks and up to 32 micro-batches of a
-// tiny model. The processor time of all threads, waiting included, is compared with the same model's on one stage; what
-// a step costs whatever its micro-batches are falls out of the difference between many of them and few. Usage:
-// bench_layouts_executor_cost [ROUNDS [STEPS]]
+// Measures what the executor itself takes for an instruction, in a pipeline of eight thread ranks and up to 32
+// micro-batches of a tiny model. The processor time of all threads, waiting included, is compared with the same model's
+// on one stage; what a step costs whatever its micro-batches are falls out of the difference between many of them and
+// few. Usage: bench_layouts_executor_cost [ROUNDS [STEPS]]
 #include <spdlog/spdlog.h>
 
 #include <ctime>
@@ -24,7 +24,7 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Of a step, all threads of the process together.
+// The processor time of a step, all threads of the process together.
 double step_seconds(const config::Config& config, int64_t stages, int64_t steps) {
   double seconds = 0;
   comm::run_threads(stages, train::world_options(config), [&](comm::World& world) {
@@ -45,7 +45,7 @@ struct Cost {
   int64_t instructions;
 };
 
-// What `many` micro-batches have more than `few`.
+// The processor time and the instructions that a step of `many` micro-batches has more than one of `few`.
 Cost added_cost(const bench::Folder& folder, int64_t stages, int64_t steps) {
   const auto of = [&](int64_t micro_batches) -> Cost {
     const config::Config config = bench::config_of(

@@ -61,7 +61,7 @@ Bytes formula(train::Trainer& trainer) {
           .optimizer = (fp32 ? 8 : 12) * n / sizes.optimizer};
 }
 
-// Of all ranks together. The first step takes what stays, the second is metered.
+// The memory of all ranks together. The first step takes what stays, the second is metered.
 Bytes two_steps(const config::Config& config, int64_t& peak_at_start) {
   Bytes all;
   std::mutex mutex;

@@ -1,6 +1,6 @@
-// What a pipeline of two stages and eight micro-batches takes beside what its instruction lists allow at the times that
-// its instructions took in the same step, for 1F1B and ZB-H1 on a balanced model, two ranks as threads.
-// Usage: bench_layouts_pipeline_efficiency [ROUNDS [STEPS [section.key=value...]]]
+// Compares the time of a pipeline of two stages and eight micro-batches with the time that its instruction lists allow
+// at the times that its instructions took in the same step, for 1F1B and ZB-H1 on a balanced model, two ranks as
+// threads. Usage: bench_layouts_pipeline_efficiency [ROUNDS [STEPS [section.key=value...]]]
 #include <spdlog/spdlog.h>
 
 #include <map>
@@ -56,7 +56,7 @@ StageStep stage_step(const observe::Span& whole, const std::vector<observe::Span
   return step;
 }
 
-// By step, then by stage; without the first step, which warms up.
+// Steps, by step and then by stage; without the first step, which warms up.
 std::vector<std::vector<StageStep>> steps_of(observe::Trace trace) {
   std::vector<std::vector<StageStep>> steps;
   for (observe::Lane& lane : trace) {

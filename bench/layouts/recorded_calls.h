@@ -13,7 +13,7 @@
 
 namespace terrace::bench {
 
-// What went over one group.
+// The calls that went over one group.
 struct GroupCalls {
   std::string name;
   std::vector<comm::Call> calls = {};
@@ -21,8 +21,8 @@ struct GroupCalls {
   comm::Comm* inner = nullptr;
 };
 
-// When a rank waits for a call: where it needs the result, or before it goes on, so that no call overlaps its
-// computation.
+// The moment when a rank waits for a call: where it needs the result, or before it goes on, so that no call overlaps
+// its computation.
 enum class Waits { where_needed, at_once };
 
 // Passes every call on, and keeps it.
@@ -76,7 +76,7 @@ class RecordingWorld : public comm::World {
   std::vector<std::unique_ptr<GroupCalls>> groups_;
 };
 
-// The same calls, each waited for, with other data.
+// Times the recorded calls alone, each waited for and with other data.
 inline double alone_seconds(const GroupCalls& group, int64_t steps) {
   std::vector<char> from, to;
   for (const comm::Call& call : group.calls) {

@@ -25,7 +25,7 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// How many steps the next line asks for; 0 at the end.
+// The number of steps that the next line asks for; 0 at the end.
 int64_t asked_steps() {
   std::string line, go;
   int64_t count = 0;

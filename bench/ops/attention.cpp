@@ -63,7 +63,7 @@ void measure(const Shape& shape, at::ScalarType type, double seconds) {
   };
   const at::Tensor upstream = at::ones_like(forward(ops::AttentionChoice::fastest)).detach();
   const at::Tensor a = at::randn({2048, 768}, options).to(type), b = at::randn({768, 3072}, options).to(type);
-  // Of fp32 the faster library's: MKL's is slow on other makers' processors.
+  // Products of fp32 are those of the faster library: MKL's is slow on other makers' processors.
   const at::Tensor dense_a = a.to(at::kFloat).to_mkldnn(), dense_b = b.t().to(at::kFloat).contiguous().to_mkldnn();
   Times forwards[2], both[2], product;
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);

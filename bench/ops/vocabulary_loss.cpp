@@ -28,7 +28,7 @@ struct Size {
 
 void compare(at::ScalarType type, const Size& size) {
   constexpr Products own = Products::own;
-  // As the model's hidden states and embeddings are: of size 1 and 0.02.
+  // The numbers are as large as the model's hidden states and embeddings: 1 and 0.02.
   const at::Tensor hidden = at::randn({size.tokens, size.width}).to(type);
   const Weight weight{.value = at::randn({size.vocabulary, size.width}).mul_(0.02).to(type).set_requires_grad(true),
                       .gradient = at::zeros({size.vocabulary, size.width}),

@@ -23,7 +23,7 @@ from comparison import machine, table  # noqa: E402
 
 PROGRAM = ROOT / "build/release/terrace"
 ONE_RANK = {"layout.pipeline": 1, "layout.tensor": 1, "layout.sequence_parallel": "false", "layout.schedule": "1f1b", "layout.sharding": "ddp"}
-# By name: ranks, and what differs from the plain layout on one rank; the demo's own layout as it is.
+# Layouts by name: ranks, and what differs from the plain layout on one rank; the demo's own layout as it is.
 LAYOUTS = {
     "the demo: tensor 2, pipeline 2, data 2, zb-h1": (8, None),
     "one rank": (1, {}),

@@ -62,7 +62,7 @@ double rank_correlation(const std::vector<Compared>& runs) {
   return 1 - 6 * squares / (n * (n * n - 1));
 }
 
-// How much longer the run that is predicted to be the fastest takes than the fastest one.
+// The share by which the run that is predicted to be the fastest takes longer than the fastest one.
 double cost_of_choice(const std::vector<Compared>& runs) {
   const auto measured = [](const Compared& one) { return one.run.seconds; };
   return std::ranges::min_element(runs, {}, &Compared::predicted)->run.seconds /

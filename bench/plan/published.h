@@ -116,7 +116,7 @@ inline PublishedRun run_of_row(const Row& row) {
   return run;
 }
 
-// Those of the tables of Megatron-LM's authors and of the zero-bubble study.
+// A run of the tables of Megatron-LM's authors and of the zero-bubble study.
 inline PublishedRun megatron_run(const Row& row) {
   PublishedRun run = run_of_row(row);
   run.model = row.at("model");
@@ -167,7 +167,7 @@ inline void choose_program(const Row& row, PublishedRun& run) {
   if (id.starts_with("TT-")) run.software = "torchtitan";
   if (id.starts_with("FA-"))
     run.software = "deepspeed-zero3";  // accelerate's FSDP, which divides and overlaps as it does
-  // Of 2024, and the study's own figures, which are later than its logs.
+  // These runs are of 2024, or the study's own figures, which are later than its logs.
   if (id.starts_with("TT-") || id.starts_with("FA-") || id.ends_with("-paper")) run.machine = "frontier";
 }
 

@@ -1,6 +1,6 @@
-// How fast steps are simulated: one of a 1T model with 64 stages and 1,336 micro-batches, and layouts of a 175B model
-// with 16 stages and 64 micro-batches on every core, by chunks and by complete lists. The processor time that one takes
-// does not depend on what else the machine does. Usage: bench_plan_simulation_rate [SECONDS]
+// Measures how fast steps are simulated: one of a 1T model with 64 stages and 1,336 micro-batches, and layouts of a
+// 175B model with 16 stages and 64 micro-batches on every core, by chunks and by complete lists. The processor time
+// that one takes does not depend on what else the machine does. Usage: bench_plan_simulation_rate [SECONDS]
 #include <fmt/format.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ using terrace::config::PipelineSchedule;
 using Clock = std::chrono::steady_clock;
 using StepKind = StepInstruction::Kind;
 
-// Of all threads.
+// The processor time of all threads.
 double processor_seconds() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -30,7 +30,7 @@ double processor_seconds() {
 
 double seconds_since(Clock::time_point when) { return std::chrono::duration<double>(Clock::now() - when).count(); }
 
-// What the compiler must not leave out.
+// Takes results, so that the compiler does not leave out their computation.
 std::atomic<double> kept = 0;
 
 // Equal layers, whose backward takes three forwards with recompute.
@@ -100,7 +100,7 @@ void print_time(std::string_view what, const Work& work) {
              processor_seconds() - computed);
 }
 
-// How often all cores together do it in a second.
+// Prints how often all cores together do the work in a second.
 template <typename Work>
 void print_rate(std::string_view what, double seconds, const Work& work) {
   std::atomic<int64_t> count = 0;

@@ -1,5 +1,5 @@
-// How many trials the optimizer needs to come within 1% of the best point of spaces whose points are all known, as
-// lines of peers.py's RUNS.CSV. Usage: bench_search_trials FOLDER [--spaces S,..] [--method bayesian|forest]
+// Counts the trials that the optimizer needs to come within 1% of the best point of spaces whose points are all known,
+// as lines of peers.py's RUNS.CSV. Usage: bench_search_trials FOLDER [--spaces S,..] [--method bayesian|forest]
 // [--first-seed N] [--seeds N] [--cap N], in the root of the repository. FOLDER/SPACE holds space.toml and results.csv
 // of `terrace search --method exhaustive`.
 #include <fmt/format.h>
@@ -47,7 +47,7 @@ struct Found {
   double seconds_per_trial = 0;
 };
 
-// As `terrace search` does: the oldest of the pending trials ends before the next one begins.
+// Searches as `terrace search` does: the oldest of the pending trials ends before the next one begins.
 Found search_table(const Table& table, Method method, uint64_t seed, size_t parallel, int64_t cap) {
   Optimizer optimizer(table.study.space, {.method = method, .seed = seed});
   const auto began = Clock::now();

@@ -65,7 +65,7 @@ class ChangedData : public data::DataOfFamily {
   MakeBatches make_;
 };
 
-// Of each of so many steps.
+// The time of each of so many steps.
 inline double step_seconds(train::Trainer& trainer, int steps) {
   const auto began = std::chrono::steady_clock::now();
   for (int i = 0; i < steps; ++i) trainer.step();

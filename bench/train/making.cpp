@@ -1,5 +1,5 @@
-// How long one thread takes to make the batches of a step. Training waits for them where that is longer than its step
-// times the threads that make them (data/batches_ahead.h).
+// Measures how long one thread takes to make the batches of a step. Training waits for them where that is longer than
+// its step times the threads that make them (data/batches_ahead.h).
 //
 //     bench_train_making CONFIG STEPS [section.key=value...]
 #include <fmt/core.h>

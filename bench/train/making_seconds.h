@@ -1,4 +1,4 @@
-// How long one thread takes to make the batches of a step.
+// Measures how long one thread takes to make the batches of a step.
 #pragma once
 
 #include <chrono>

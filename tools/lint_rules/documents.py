@@ -5,7 +5,7 @@ import re
 from .tree import IGNORED_AT_ROOT, Finding
 
 PROOF_TABLE = "docs/proofs.md"
-# Which test runs each command of the documents; see the file's first lines.
+# Names the test that runs each command of the documents; see the file's first lines.
 COMMANDS = "tests/house/doc_commands.txt"
 PROOFS = ("run", ".ci/run", "./test")
 DOCUMENT = re.compile(r"^(README\.md|CONTRIBUTING\.md|docs/[\w/-]+\.md)$")

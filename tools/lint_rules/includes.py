@@ -18,7 +18,7 @@ CUDA_HEADER = re.compile(r"^(ATen/cuda|ATen/native/cuda|c10/cuda|torch/csrc/cuda
 MESSAGE_HEADER = re.compile(r"^(mpi|nccl|rccl)(/|\.h)")
 # A backend is a file of its own, so its headers appear in that file only: cuda_memory.cpp, kernels.cu.
 CUDA_FILE = re.compile(r"(\.cuh?$)|(^|/)cuda[^/]*\.(cpp|h)$|(^|/)cublas/[^/]*\.cpp$")
-# What code for GPUs includes in place of their makers' headers.
+# Headers that code for GPUs includes in place of their makers' headers.
 GPU_NAMES = re.compile(r"^terrace/(comm/nccl/gpu/\w+/gpu_runtime\.h|base/gpu/\w+/gpu_language\.cuh)$")
 COMMUNICATOR = re.compile(r"\b(ProcessGroup\w*|MPI_Comm|ncclComm_t|comm::\w+|Comm\b)")
 

@@ -6,7 +6,7 @@ from .tree import Finding
 
 # Anywhere in a name.
 CATCH_ALL = {"util", "utils", "helper", "helpers", "manager", "managers", "misc"}
-# As a whole name: "handle" and "process" say nothing alone, while process_group is the field's.
+# Refused as a whole name: "handle" and "process" say nothing alone, while process_group is the field's.
 EMPTY = re.compile(r"^(handle|process|data\d+|do_it)$")
 STAGE = re.compile(r"^(new|old|tmp|wip|draft|final)_|_(new|old|tmp|wip|draft|final)$|(^|_)(v\d+|phase_?\d+)(_|$)")
 

@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 
-# What git ignores at the root, and git itself.
+# Folders that git ignores at the root, and git's own.
 IGNORED_AT_ROOT = {".git", ".deps", "build", "runs", "data"}
 CPP = {".cpp", ".h", ".cu", ".cuh"}
 PLANNED_MODELS = re.compile(r"^terrace/models/(\w+/)?((settings|cost)/|planned_)")
