@@ -1,4 +1,5 @@
-// Where the source tree and its Python are; defined in one file, so that all other objects are the same in every clone.
+// Says where the source tree and its Python are; defined in one file, so that all other objects are the same in every
+// clone.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Which locales have UTF-8.
+// Tests which locales have UTF-8.
 #include "terrace/base/character_set.h"
 
 #include <gtest/gtest.h>

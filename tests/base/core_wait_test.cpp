@@ -62,7 +62,7 @@ TEST(CoreWait, TwoThreadsOnOneCoreWaitForEachOther) {
   ends = true;
   one.join();
   other.join();
-  // Of two threads that never sleep, one waits at any time; a third of the time leaves room for late starts.
+  // One of two threads that never sleep waits at any time; a third of the time leaves room for late starts.
   EXPECT_GT(share, 1.0 / 3);
 }
 

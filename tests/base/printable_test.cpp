@@ -1,4 +1,4 @@
-// What of a text reaches a terminal.
+// Tests what of a text reaches a terminal.
 #include "terrace/base/printable.h"
 
 #include <gtest/gtest.h>

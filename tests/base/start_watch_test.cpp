@@ -1,4 +1,4 @@
-// What a start says, and how a request ends it: each in a process of its own, since the watch is one of the process.
+// Tests what a start says and how a request ends it, each in a process of its own, since a process has one watch.
 #include "terrace/base/start_watch.h"
 
 #include <gmock/gmock.h>

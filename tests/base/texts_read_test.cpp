@@ -15,7 +15,7 @@
 namespace terrace {
 namespace {
 
-// What a process that reads these files has noted.
+// The notes of a process that reads these files.
 std::string noted_of(const std::vector<std::filesystem::path>& files) {
   const NotedTexts noted;
   for (const auto& file : files) read_text(file);
@@ -64,7 +64,7 @@ TEST(TextsRead, OfLargeFilesAreNotNoted) {
   EXPECT_EQ(noted_of({}), "");
 }
 
-// What a process finds in these files, and whether it looked.
+// The answer that a process finds in these files, and whether it looked.
 struct Answer {
   std::string text;
   bool looked = false;

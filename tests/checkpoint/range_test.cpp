@@ -26,7 +26,7 @@ TEST(Range, SplitsIntoRestOfRowWholeRowsAndStartOfRow) {
             (std::vector<SliceBounds>{{{1, 1}, {1, 3}}, {{2, 0}, {2, 4}}, {{4, 0}, {1, 1}}}));
   EXPECT_EQ(slices_in({5, 7, {6, 4}}), (std::vector<SliceBounds>{{{1, 1}, {1, 2}}}));
   EXPECT_EQ(slices_in({4, 12, {6, 4}}), (std::vector<SliceBounds>{{{1, 0}, {2, 4}}}));
-  // In three dimensions the same again within the first and the last matrix.
+  // In three dimensions the first and the last matrix are split in the same way.
   EXPECT_EQ(slices_in({1, 23, {2, 3, 4}}),
             (std::vector<SliceBounds>{
                 {{0, 0, 1}, {1, 1, 3}}, {{0, 1, 0}, {1, 2, 4}}, {{1, 0, 0}, {1, 2, 4}}, {{1, 2, 0}, {1, 1, 3}}}));

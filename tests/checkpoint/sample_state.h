@@ -83,7 +83,7 @@ inline State sample_state(int64_t step, double salt = 0.0) {
   return state;
 }
 
-// The same names, marks and types with other memory, to read into.
+// A state with the same names, marks and types and other memory, to read into.
 inline State empty_like(const State& state) {
   State empty = state;
   for (Group& group : empty.groups) {

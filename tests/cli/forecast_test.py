@@ -61,7 +61,7 @@ made = xr.Dataset({"t": (("time", "level", "lat", "lon"), t[:, None].astype("f4"
 made.to_netcdf(path)
 """
 
-# What a file of forecasts holds, as JSON.
+# Prints the contents of a file of forecasts as JSON.
 READ_FORECASTS = """
 import json
 import sys
@@ -202,7 +202,7 @@ class Files(Forecasting):
             rolled = self.read("rolled.nc")
             self.assertEqual(rolled["hours"], [6.0, 12.0])
             self.forecast("first.nc", "--starts", "2001-03-11", "2001-03-11", "6h", run=run)
-            # What was predicted, as data of its own.
+            # The predicted fields become data of their own.
             python(FIELDS_OF_FORECASTS, "first.nc", "fields.in", f"{run}_predicted.in", folder=self.folder)
             prepare(self.folder, f"{run}_predicted.in", f"{run}_predicted", days={})
             self.forecast("second.nc", "--starts", "2001-03-11T06", "2001-03-12T00", "6h", fields=f"{run}_predicted", run=run)
@@ -264,7 +264,7 @@ class Files(Forecasting):
             self.expect(2, self.run_here(*command), 'models of model.family = "gpt" forecast no fields; use terrace evaluate or generate')
 
 
-# The same fields with land in the third row, which has no values.
+# Copies the fields, with land in the third row, which has no values.
 LAND = """
 import sys
 import xarray as xr

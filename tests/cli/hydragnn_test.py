@@ -43,7 +43,8 @@ clip = 0.0
 """
 OUTPUT = '\n[[model.outputs]]\nname = "{}"\nlevel = "{}"\nlabel = "{}"\nlayers = 2\nwidth = {}\nweight = {}\n'
 NODES = "".join(OUTPUT.format(f"node_{name}", "node", name, 10, 1.0) for name in ("x", "x2", "x3"))
-# Of its ci.json, ci_multihead.json and ci_conv_head.json: sizes, batch, learning rate, and the steps of 100 epochs of 350 graphs.
+# The cases of HydraGNN's ci.json, ci_multihead.json and ci_conv_head.json: sizes, batch, learning rate, and the steps
+# of 100 epochs of 350 graphs.
 CASES = {"single": (HEAD + "width = 8\nshared_layers = 2\nshared_width = 4\n" + OUTPUT.format("total", "graph", "total", 10, 1.0), 32, 0.02, 1100),
          "multi": (HEAD + "width = 8\nshared_layers = 2\nshared_width = 10\n" + OUTPUT.format("total", "graph", "total", 10, 20.0) + NODES, 16, 0.01, 2200),
          "conv": (HEAD.replace('pooling = "mean"\n', "") + "width = 20\n"
@@ -52,14 +53,14 @@ CASES = {"single": (HEAD + "width = 8\nshared_layers = 2\nshared_width = 4\n" + 
 THRESHOLDS = {"schnet": (0.20, 0.20), "egnn": (0.20, 0.20), "painn": (0.60, 0.60), "gin": (0.25, 0.20), "gatv2": (0.60, 0.70),
               "pna": (0.20, 0.20), "cgcnn": (0.50, 0.40)}
 CONV_THRESHOLDS = THRESHOLDS | {"schnet": (0.30, 0.30), "egnn": (0.24, 0.24), "gin": (0.26, 0.51)}
-# With lengths of edges as inputs, which pna and cgcnn have here always.
+# The errors with lengths of edges as inputs, which pna and cgcnn have here always.
 LENGTHS_THRESHOLDS = THRESHOLDS | {"pna": (0.10, 0.10), "cgcnn": (0.175, 0.175)}
 CASE_THRESHOLDS = {"single": LENGTHS_THRESHOLDS, "multi": THRESHOLDS, "conv": CONV_THRESHOLDS}
 
 # Root mean square errors of the mean label of 20,000 graphs' atoms that have the same type, and the same types at the same lengths
 # around them: no function of these is better. Of several nearest atoms the label takes one, which they do not tell.
 BEST = {"x": 0.0, "x2": 0.077, "x3": 0.121, "total": 0.0}
-# Without the lengths, which gin does not read.
+# The errors without the lengths, which gin does not read.
 BEST_OF_TYPES = BEST | {"x2": 0.121, "x3": 0.191}
 
 

@@ -92,7 +92,7 @@ class Signals(Interrupted):
                 self.expect_continues(number.name)
 
     def test_a_run_whose_terminal_is_closed_saves_and_continues(self):
-        # Its standard streams are the terminal's, and writing to them fails afterwards.
+        # The run's standard streams are the terminal's, and writing to them fails afterwards.
         terminal, end = os.openpty()
         child = self.start(self.arguments("closed"), stdin=end, stdout=end, stderr=end, start_new_session=True,
                            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))  # fmt: skip

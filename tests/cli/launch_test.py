@@ -79,7 +79,7 @@ class Printing(Launching):
         sets = ("--set", "train.global_batch=6", "--set", "train.micro_batch=2")
         refused = self.expect(2, self.launch(folder, *sets), "train.micro_batch = 2 does not divide")
         self.assertIn("--best launches the fastest layout that fits", refused.stderr)
-        # What --set gives is kept.
+        # Values that --set gives are kept.
         kept = self.expect(0, self.launch(folder, *sets, "--best"), "the fastest of ", "layout.tensor=2")
         self.assertIn(" --set train.micro_batch=2 --set layout.tensor=2 --resume auto", kept.stdout)
         (folder / "run.toml").write_text((folder / "run.toml").read_text().replace("[train]\n", "[train]\nmicro_batch = 2\n"))
@@ -87,7 +87,7 @@ class Printing(Launching):
         chosen = re.search(r"run\.toml((?: --set \S+)+) --resume auto", launched.stdout)[1]
         self.assertRegex(chosen, r"--set train\.micro_batch=[13] ?")
         self.assertIn(" --best ", launched.stdout.split("\n#SBATCH")[0])
-        # As terrace plan finds it.
+        # The launched layout is the one that terrace plan finds.
         plan = self.expect(0, terrace("plan", "run.toml", "--machine", "ours.toml", "--devices", 2, *sets[:2], "--best", "--json", folder=folder))
         best = json.loads(plan.stdout)["layouts"][0]["set"]
         self.assertEqual(sorted(shlex.split(chosen)[1::2]), sorted(["train.global_batch=6", *best]))
@@ -203,7 +203,7 @@ class UnderSlurm(SlurmJobs):
         self.expect(2, again, f"job {job} trains ", f"scancel {job}")
         running = self.wait_for(folder, lambda run: run["state"] == "running" and run["step"] >= 20, "running")
         self.assertEqual((running["job"], running["steps"]), (job, steps))
-        # As Slurm does at the end of the job's time.
+        # Slurm sends this signal at the end of the job's time.
         self.slurm.ask("scancel", "--signal=USR1", job)
         queued = self.wait_for(folder, lambda run: run["state"] == "queued", "queued")
         self.assertGreaterEqual(queued["step"], running["step"])
@@ -215,7 +215,7 @@ class UnderSlurm(SlurmJobs):
         self.assertRegex(log, r"terrace launch: step 0 to step \d+, exit code 4: back into the queue")
         self.assertRegex(log, r"continues from .*run/step_")
         self.assertEqual(log.rstrip().split("\n")[-1], "terrace launch: the run has made all its steps")
-        # As of a run that never stopped: every step once.
+        # The metrics are those of a run that never stopped: every step once.
         made = [json.loads(line)["step"] for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
         self.assertEqual(made, list(range(1, steps + 1)))
 
@@ -300,7 +300,7 @@ class UnderSlurm(SlurmJobs):
         for environment, more in (({"SBATCH_EXPORT": "NONE"}, ()), ({}, ("--sbatch-option=--export=NONE",)),
                                   ({"SLURM_EXPORT_ENV": "NONE"}, ()), ({}, ("--sbatch-option=--export=HOME",))):  # fmt: skip
             folder = self.planned("finish")
-            # It stands where no Slurm looks by itself.
+            # The configuration of this Slurm stands where no Slurm looks by itself.
             named = f'environment = ["SLURM_CONF={self.slurm.environment["SLURM_CONF"]}", '
             (folder / "ours.toml").write_text((folder / "ours.toml").read_text().replace("environment = [", named, 1))
             job = self.submit(folder, *more, "--program", folder / "program", **environment)
@@ -361,7 +361,7 @@ class OnNodesWithDevices(Launching):
             self.assertIn(" on nodes die[1-2] ", taken.stderr)
             refused = self.sbatch(folder, script, f"--time={longer}")
             self.assertIn("Requested time limit is invalid", refused.stderr)
-            # Before sbatch could refuse it.
+            # terrace launch refuses it before sbatch could.
             self.expect(2, self.script(folder, machine, "--partition", partition, "--time", longer), "give at most that")
 
     def test_the_default_time_is_taken(self):

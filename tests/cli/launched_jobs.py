@@ -48,8 +48,9 @@ one_node_environment = ["SEEN_ON_ONE_NODE=yes"]
 rank_environment = ["SEEN_BY_RANK=$SLURM_LOCALID"]
 """
 
-# What a run leaves in its folder: `checkpoint N`, `steps N` of its metrics, and `state WORD N`, which says how its process
-# has ended, or that it runs, after N steps. `finish` ends it as a run of the 4 steps that has made them all.
+# The program in place of a run, which leaves in its folder: `checkpoint N`, `steps N` of its metrics, and `state WORD
+# N`, which says how its process has ended, or that it runs, after N steps. `finish` ends it as a run of the 4 steps
+# that has made them all.
 LEAVES = """folder=$(dirname "$0")
 cd "$folder" || exit 1
 checkpoint() { mkdir -p "$(printf 'run/step_%08d' "$1")"; touch "$(printf 'run/step_%08d/COMPLETE' "$1")"; }

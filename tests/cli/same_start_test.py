@@ -10,7 +10,7 @@ from ranks_test import ENVIRONMENT  # noqa: E402
 
 ONE = ["-n", "1"]
 RUN = TINY.replace('train = ["corpus"]', 'train = ["corpus", "more"]').replace("evaluate_every = 4\nevaluate_batches = 2\n", "")
-# What differs on the second rank, and the words of the message about it.
+# Settings that differ on the second rank, and the words of the message about each.
 DIFFERENCES = (
     ("learning_rate = 1e-3", "learning_rate = 2e-3", "optimizer.learning_rate is 0.001 on rank 0, 0.002 on rank 1"),
     ("[optimizer]", "[optimizer]\nclip = 0.5", "optimizer.clip is 1.0 on rank 0, 0.5 on rank 1"),

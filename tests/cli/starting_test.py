@@ -8,7 +8,7 @@ import unittest
 
 from commands_test import TERRACE, CommandTest, terrace
 
-# So many edges that counting them takes minutes.
+# The graphs have so many edges that counting them takes minutes.
 CONFIG = """[model]
 family = "gnn"
 conv = "schnet"

@@ -170,7 +170,7 @@ class StressTest(CommandTest):
             said = prepare("spelled", structures, "--units", f"{label}={units[label]}")
             train("spelled", "spelled_run", stress=label, steps=8)
             np.testing.assert_allclose(losses("spelled_run"), expected, rtol=1e-4, err_msg=label)
-            # What is predicted is a stress, whatever the label is.
+            # The prediction is a stress, whatever the label is.
             run("predict", "spelled_run", "--data", "spelled", "--split", "all", "--page", "page.html", "--overwrite")
             self.assertRegex((self.folder / "page.html").read_text(), r'"units": ?"eV/angstrom\^3"')
             subprocess.run(["rm", "-rf", self.folder / "spelled_run"], check=True)
@@ -191,7 +191,7 @@ class StressTest(CommandTest):
         self.expect(2, prepare("hartree", wrong, code=2), "eV/atom")
 
     def test_a_model_of_data_in_another_unit_serves_electronvolts(self):
-        # As older versions prepared them: the units are noted and the numbers are not converted.
+        # Older versions prepared data in this way: the units are noted and the numbers are not converted.
         prepare("noted", self.slabs, "--units", "energy=eV,forces=eV/angstrom,stress=eV/angstrom^3")
         description = json.loads((self.folder / "noted.json").read_text())
         for one in description["properties"]:

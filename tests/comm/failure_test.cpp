@@ -21,7 +21,7 @@ using testing::StartsWith;
 
 const Label label = {.what = "reduce gradients", .segment = 7, .phase = "backward"};
 
-// What the call throws, or "nothing".
+// The error that the call throws, or "nothing".
 std::string error_of(const std::function<void()>& call) {
   try {
     call();
@@ -41,7 +41,7 @@ TEST(Failure, FailedRankIsReportedToTheOthersAndTheCaller) {
         float data = 1;
         const std::string error = error_of([&] { comm->all_reduce(&data, 1, Type::fp32, label).wait(); });
         EXPECT_THAT(error, StartsWith("rank " + std::to_string(ranks - 1) + " failed: no bread"));
-        // And so does every call after it.
+        // Every call after it fails too.
         EXPECT_THAT(error_of([&] { comm->barrier({}).wait(); }), AllOf(StartsWith("rank "), HasSubstr("no bread")));
         ++informed;
       });

@@ -16,7 +16,7 @@
 
 namespace terrace::comm {
 
-// From each member of a group to each other one.
+// The directions from each member of a group to each other one.
 inline std::vector<mesh::Direction> all_directions(int64_t members) {
   std::vector<mesh::Direction> directions;
   for (int64_t from = 0; from < members; ++from) {
@@ -203,15 +203,15 @@ std::vector<int64_t> wrong_messages_of_all_directions(World& world, int64_t coun
   return wrong;
 }
 
-// What all members call, of which member 1 is late after its first call. The buffers must live longer than the Comm, on
-// whose GPUs ended calls may still read them.
+// Calls that all members make, of whom member 1 is late after its first call. The buffers must live longer than the
+// Comm, on whose GPUs ended calls may still read them.
 template <typename Buffer>
 class CallsBesideLateMember {
  public:
   explicit CallsBesideLateMember(int64_t members) : own_(numbers(members * count)), all_(numbers(members * count)) {}
 
-  // By `mode` there is an all_to_all first, or a message is expected from the late one, or the sums fill the queue of
-  // the GPU. Throws what ends the calls.
+  // Makes the calls. By `mode` there is an all_to_all first, or a message is expected from the late member, or the sums
+  // fill the queue of the GPU. Throws what ends the calls.
   void make(Comm& comm, const std::string& mode, std::chrono::seconds late, int filling_calls) {
     comm.all_reduce(data_.data(), count, Type::fp32, {"first"}).wait();
     static_cast<void>(data_.bytes());

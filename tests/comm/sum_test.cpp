@@ -15,7 +15,7 @@
 namespace terrace::comm {
 namespace {
 
-// By the definition of the formats, without bits.
+// The value of the bits by the definition of the formats, without operations on bits of floats.
 double value_of(uint16_t bits, int exponent_bias, int fraction_bits) {
   const int exponent = (bits & 0x7fff) >> fraction_bits;
   const double fraction = std::ldexp(bits & ((1 << fraction_bits) - 1), -fraction_bits);
@@ -40,7 +40,8 @@ TEST(Float16, WidensEveryValue) {
   }
 }
 
-// Between two neighbours: below the middle the lower, above it the upper, in the middle the even one.
+// Numbers between two neighbours round to the lower one below the middle, to the upper one above it, in the middle to
+// the even one.
 TEST(Float16, RoundsToTheNearestEven) {
   const auto check = [](uint16_t lower, float low, float high, auto&& round) {
     const float middle = low / 2 + high / 2;
@@ -104,7 +105,7 @@ TEST(Sum, IntegersWrapAround) {
   EXPECT_EQ(d, 44);
 }
 
-// From and to every position within a cache line, and of sizes around one.
+// Copies go from and to every position within a cache line, and have sizes around one.
 TEST(Copy, CopyPastCachesIsExactAtEveryAlignment) {
   std::vector<char> from(400), expected(400);
   for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i % 251);

@@ -61,7 +61,7 @@ std::string current_page(const std::string& page) {
   return page.substr(0, first) + document(models::planned_families()) + page.substr(last);
 }
 
-// With TERRACE_UPDATE_DOCS=1 the test writes the page first.
+// The test writes the page first if TERRACE_UPDATE_DOCS=1.
 TEST(ConfigurationPage, UpToDate) {
   const std::filesystem::path path = root / "docs" / "configuration.md";
   if (std::getenv("TERRACE_UPDATE_DOCS") != nullptr) write_text_atomically(path, current_page(read_text(path)));

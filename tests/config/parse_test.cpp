@@ -213,7 +213,7 @@ TEST(Overrides, ErrorsNameTheOverrideInsteadOfALine) {
   EXPECT_EQ(complaint_of({"checkpoint.folder=7"}),
             "--set checkpoint.folder=7: checkpoint.folder = 7 must be a string, but is a whole number; write \"7\", "
             "in a shell --set 'checkpoint.folder=\"7\"'");
-  // What is typed so reaches the program as this, and is accepted.
+  // This is what the program gets if a user types the advice, and it is accepted.
   EXPECT_EQ(valid({"checkpoint.folder=\"7\""}).checkpoint.folder, "7");
   EXPECT_EQ(
       complaint_of({"train.steps=true"}),

@@ -137,7 +137,7 @@ TEST(Dump, TestCoversEveryKeyAwayFromItsDefault) {
   }
 }
 
-// So that a configuration keeps its dump when the program gains a feature.
+// A configuration so keeps its dump when the program gains a feature.
 TEST(Dump, LeavesOutFeaturesThatTheModelLacks) {
   const std::vector<std::string> llama = {"model.positions=rotary", "model.norm=rmsnorm", "model.activation=swiglu",
                                           "model.bias=false"};

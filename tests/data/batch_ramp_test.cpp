@@ -25,8 +25,8 @@ TEST(BatchRamp, EveryStepIsTheGlobalBatchIfThereIsNoRamp) {
   EXPECT_EQ(flat.samples_before(1'000'001), 7'000'000);
 }
 
-// By hand: two increments share 24 samples, so the batch is 4 below 12 samples, 8 below 24, then 12.
-// Steps 1, 2, 3 draw 4 each (12), steps 4 and 5 draw 8 each (28), and from step 6 on 12.
+// Worked out by hand: two increments share 24 samples, so the batch is 4 below 12 samples, 8 below 24, then 12. Steps
+// 1, 2, 3 draw 4 each (12), steps 4 and 5 draw 8 each (28), and from step 6 on 12.
 TEST(BatchRamp, EqualsAnExampleWorkedOutByHand) {
   const BatchRamp batches(ramp(4, 4, 24, 12));
   const std::vector<int64_t> sizes = {4, 4, 4, 8, 8, 12, 12};

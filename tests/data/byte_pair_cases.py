@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
-# Those whose ids with special tokens split are written too.
+# Tokenizers whose ids with special tokens split are written too.
 SPLIT = ["gpt2", "neox", "roberta", "composed"]
 # Bytes that no text of UTF-8 has.
 NEVER = [0xc0, 0xc1, *range(0xf5, 0x100)]

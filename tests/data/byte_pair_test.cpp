@@ -39,7 +39,7 @@ class Cases {
     return std::filesystem::exists(folder_.path() / (name + ".split.ids"));
   }
 
-  // What the package makes of the texts with a tokenizer.json of ours.
+  // The ids that the package gives the texts with a tokenizer.json of ours.
   std::vector<Ids> ids_of_file(const std::string& bytes) const {
     folder_.write("written.json", bytes);
     run(" written.json");
@@ -97,7 +97,7 @@ TEST(BytePair, IdsEqualThoseOfTheTokenizersPackage) {
       expect_equal(tokenizer, texts, cases.ids(name + ".split"), name, SpecialTokens::split);
     }
     EXPECT_EQ(parse_tokenizer_json(dump_tokenizer_json(tokenizer.model()), "dumped"), tokenizer.model()) << name;
-    // Its lines begin and end words, and the beginning of a part is taken for that of a line.
+    // The lines of this tokenizer begin and end words, and the beginning of a part is taken for that of a line.
     if (name == "lines_of_text") continue;
     for (size_t i = 0; i < texts.size(); i += 3) {
       ASSERT_EQ(in_parts(tokenizer, texts[i], 4000), tokenizer.encode(texts[i], SpecialTokens::keep))

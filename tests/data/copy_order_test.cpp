@@ -1,4 +1,4 @@
-// What is copied next, and what makes room for it, worked out by hand and held against Belady's rule.
+// Tests what is copied next, and what makes room for it, worked out by hand and held against Belady's rule.
 #include "terrace/data/staging/copy_order.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ TEST(CopyOrder, CopiesWellAheadOfTheUse) {
   }
 }
 
-// Of 0 to 3, of which the latest two are kept, 0 is used at step 20, and once 4 is there, 2 before 0 and 3 never.
+// The latest two of the extents 0 to 3 are kept. Extent 2 is used again at step 8, 0 at step 20, and 1 and 3 never.
 TEST(CopyOrder, ReplacesWhatIsNeverUsedAgainAndThenWhatIsNeededLast) {
   CopyOrder order(4);
   for (uint32_t step = 1; step <= 5; ++step) order.add_step(step, std::vector{step - 1});
@@ -71,8 +71,8 @@ TEST(CopyOrder, ReplacesWhatIsNeverUsedAgainAndThenWhatIsNeededLast) {
   order.add_step(20, std::vector<uint32_t>{0});
   EXPECT_EQ(all_next(order).size(), 4u);
   order.begin_step(5);
-  // For 4 there is 1, which is never used again; for 5 there are 0 and 2, since 3 and 4 are kept, of which 0 is needed
-  // later; for 6 there is 3, which is never used again.
+  // To make room for 4 there is 1, which is never used again; for 5 there are 0 and 2, since 3 and 4 are kept, of which
+  // 0 is needed later; for 6 there is 3, which is never used again.
   EXPECT_THAT(all_next(order), ElementsAre(Copy{4, 1, 1}, Copy{5, 0, 0}, Copy{6, 3, 3}));
 }
 
@@ -97,7 +97,7 @@ TEST(CopyOrder, AFullDiskKeepsTheWindowAsLargeAsItIs) {
   EXPECT_EQ(order.next(), (Copy{2, 0, 1}));
 }
 
-// What a cache of that many slots misses by Belady's rule, below which no other rule comes.
+// The number of misses of a cache of that many slots by Belady's rule, below which no other rule comes.
 int64_t misses_of_belady(const std::vector<uint32_t>& uses, size_t slots) {
   std::set<uint32_t> cache;
   int64_t misses = 0;
@@ -137,7 +137,7 @@ TEST(CopyOrder, CopiesAboutAsFewAsBeladysRule) {
       }
       EXPECT_TRUE(present.contains(uses[i])) << i;  // every use is served
     }
-    // At most half of the window is for what is copied ahead.
+    // At most half of the window is for extents that are copied ahead.
     EXPECT_GE(copies, misses_of_belady(uses, 10));
     EXPECT_LE(copies, misses_of_belady(uses, 5));
   }

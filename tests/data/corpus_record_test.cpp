@@ -59,7 +59,7 @@ TEST(CorpusRecord, PrepareWritesWhichTokenizerEncoded) {
   EXPECT_EQ(record_tokenizer("{\"model\": {}}", 7).kind, "byte_pair");
 }
 
-// Between the places of the fingerprint, so that the corpus opens.
+// The byte lies between the places of the fingerprint, so that the corpus opens.
 TEST(CorpusRecord, AFlippedByteIsFoundByTheWholeChecksum) {
   const TemporaryFolder folder;
   const std::string prefix = folder / "a";
@@ -91,7 +91,7 @@ TEST(CorpusRecord, AnotherTokenizerIsRefusedWithBothHashesAndTheWayOut) {
                                HasSubstr(digits(wrong)), HasSubstr("terrace data prepare"));
   EXPECT_THAT(load_error(config_of({folder / "a"}, wrong)), names_all);
   EXPECT_THAT(user_error([&] { inspect(folder / "a", wrong, 5); }), names_all);
-  // The same file under another name is the same tokenizer.
+  // A copy of the file under another name is the same tokenizer.
   EXPECT_EQ(load_error(config_of({folder / "a"}, folder.write("copy", "one"))), "");
 }
 

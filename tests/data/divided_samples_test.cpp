@@ -33,7 +33,8 @@ SizesOfSamples drawn_sizes(uint32_t seed, int64_t samples) {
   return sizes;
 }
 
-// In ascending order within each micro-batch, of which all ranks have as many, and none exceeds the budget.
+// Expects every sample once, in ascending order within each micro-batch, of which all ranks have as many, and none
+// exceeds the budget.
 void expect_every_sample_once(const DividedSamples& divided, const SizesOfSamples& sizes, const Sizes& budget,
                               int64_t samples) {
   Batch all;
@@ -67,7 +68,7 @@ TEST(DividedSamples, EverySampleOnceInBudgetWithEqualMicroBatchCounts) {
   }
 }
 
-// Of two micro-batches neither has room for the last sample. The third one makes room for smaller ones everywhere.
+// None of two micro-batches has room for the last sample. The third one makes room for smaller ones everywhere.
 TEST(DividedSamples, MatchesHandCalculation) {
   const SizesOfSamples sizes = {{"atoms", {5, 4, 3, 3, 3}}};
   EXPECT_EQ(divide(sizes, {{"atoms", 9}}, 1), (DividedSamples{{{1, 4}, {2, 3}, {0}}}));
@@ -165,7 +166,7 @@ TEST(DividedByCost, MatchesHandCalculation) {
   EXPECT_EQ(divide_by_cost(sizes, cost, {.samples = 3}, 2), (DividedSamples{{{0, 2, 3}}, {{1, 4}}}));
   // Two micro-batches a rank: of 8, 5 and 4 the cheap ones together, and the expensive one first where costs differ.
   EXPECT_EQ(divide_by_cost(sizes, cost, {.samples = 2}, 2), (DividedSamples{{{0, 3}, {2}}, {{4}, {1}}}));
-  // At most 8 atoms: 8, 5 and 4 need three, so 7 and 6 have an empty one.
+  // With at most 8 atoms 8, 5 and 4 need three micro-batches, so 7 and 6 have an empty one.
   EXPECT_EQ(divide_by_cost(sizes, cost, {.budget = {{"atoms", 8}}}, 2),
             (DividedSamples{{{2}, {3}, {0}}, {{4}, {1}, {}}}));
 }

@@ -125,7 +125,7 @@ TEST(DimensionsOfFields, OneOfLengthOneIsTakenAndOneWithoutAChoiceIsNamed) {
   file.variables = {{"t", {"time", "member", "lat", "lon"}}};
   EXPECT_THAT(refused_fields(folder, {file.write(folder / "alone.nc")}),
               AllOf(HasSubstr("alone.nc: t has the dimension member of size 3; take one"), HasSubstr("member=0")));
-  // What other files have of a variable must not be dropped.
+  // Values that other files have of a variable must not be dropped.
   file.variables = {{"t", {"time", "lat", "lon"}}};
   file.dimensions["time"].values = {12, 18};
   EXPECT_THAT(refused_fields(folder, {path, file.write(folder / "later.nc")}),

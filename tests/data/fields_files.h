@@ -18,8 +18,8 @@
 
 namespace terrace::data {
 
-// What a file holds: each variable has its dimensions in any order, and values by a function of the coordinates of
-// its dimensions in the order time (in the units of the file), level, latitude, longitude (0 where it has none).
+// A variable of a test file: it has its dimensions in any order, and values by a function of the coordinates of its
+// dimensions in the order time (in the units of the file), level, latitude, longitude (0 where it has none).
 struct TestVariable {
   std::string name = "t";
   std::vector<std::string> dimensions = {"time", "lat", "lon"};
@@ -146,7 +146,7 @@ inline PrepareResult prepare_fields(const std::vector<std::string>& inputs, cons
       {.inputs = inputs, .output = output, .overwrite = true, .threads = 2, .flags = flags});
 }
 
-// What is refused, with the message; nothing may be left of the output.
+// Returns the message with which the inputs are refused; nothing may be left of the output.
 inline std::string refused_fields(const TemporaryFolder& folder, const std::vector<std::string>& inputs,
                                   const Flags& flags = {}) {
   std::filesystem::create_directories(folder.path() / "refused");

@@ -20,7 +20,7 @@ double angle(size_t period, size_t periods) {
 
 TEST(AnnualHarmonics, FindTheWavesThatTheValuesAreMadeOf) {
   const auto wave = [](size_t p) { return 7 + 3 * std::cos(angle(p, 12)) - 2 * std::sin(2 * angle(p, 12)); };
-  // Of other numbers of values in each month, and none in one.
+  // The months have different numbers of values, and one has none.
   const std::vector<uint32_t> counts = {3, 1, 2, 0, 5, 1, 1, 2, 3, 1, 4, 2};
   std::vector<double> sums(12), fitted(12);
   for (size_t p = 0; p < 12; ++p) sums[p] = wave(p) * counts[p];
@@ -28,7 +28,7 @@ TEST(AnnualHarmonics, FindTheWavesThatTheValuesAreMadeOf) {
   for (size_t p = 0; p < 12; ++p) EXPECT_NEAR(fitted[p], wave(p), 1e-12) << p;
 }
 
-// What is left is orthogonal to the fitted waves, as no other coefficients could be better.
+// The rest is orthogonal to the fitted waves, as no other coefficients could be better.
 TEST(AnnualHarmonics, LeaveWhatNoneOfTheirWavesHas) {
   std::vector<double> sums(12), fitted(12);
   const std::vector<uint32_t> counts = {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6};
@@ -94,7 +94,7 @@ TEST(PrepareFields, SmoothsTheClimatologyByHarmonics) {
   for (int64_t month = 0; month < 12; ++month) EXPECT_NEAR(mean.climatology(month, 0)[9], 60, 1e-4);
 }
 
-// Of a climatology by days each time of the day has harmonics of its own.
+// In a climatology by days each time of the day has harmonics of its own.
 TEST(PrepareFields, FitsHarmonicsToEachTimeOfTheDay) {
   const TemporaryFolder folder;
   TestFile file{.time_units = "hours since 2001-01-01", .calendar = "360_day"};

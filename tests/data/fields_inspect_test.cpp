@@ -61,7 +61,7 @@ TEST_F(InspectedFields, AFlippedByteIsFoundInEachArray) {
     }
   }
   kind_.verify(prefix_);
-  // Also where the files may not be written.
+  // The files are verified also where they may not be written.
   std::filesystem::permissions(prefix_ + ".nc", std::filesystem::perms::owner_read);
   kind_.verify(prefix_);
 }

@@ -115,7 +115,7 @@ TEST_F(FieldsOfRanks, RefuseTogetherWithTheProblemsOfAll) {
                     HasSubstr("19.nc: "), HasSubstr("at 2000-02-09T18:00:00 has 12 of 12 values")));
   EXPECT_EQ(text_of_rank(1) + text_of_rank(2), "");
   EXPECT_EQ(files_of_output(), 0u);
-  // What all of them find is said once.
+  // A mistake that all of them find is said once.
   EXPECT_THAT(ended_ranks(start(3, "out/p", {{"levels", {"400"}}})), testing::Each(2));
   EXPECT_EQ(text_of_rank(0), "no variable of the files has the level 400");
   EXPECT_THAT(ended_ranks(start(2, "out/p", {{"harmonics", {"none"}}})), testing::Each(2));

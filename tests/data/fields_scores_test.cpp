@@ -292,7 +292,7 @@ TEST_F(ScoredFile, WrittenWholeOrNotAtAll) {
 TEST_F(ScoredFile, SaysWhatIsLeftOut) {
   write(header(35, 60), folder_ / "missing.nc", true);
   const Json json = scores(folder_ / "missing.nc");
-  // Of 66 places of t_500 the numbers 0, 13, .., 65; the fields behind it go on counting: t_850 has 5, sp 5.
+  // The places 0, 13, .., 65 of the 66 of t_500 are missing; the fields behind it go on counting: t_850 lacks 5, sp 5.
   const Json& of_lead = json.at("leads").at("6h");
   const int64_t starts = of_lead.at("starts");
   for (const auto& [name, places] : std::map<std::string, int64_t>{{"t_500", 6}, {"t_850", 5}, {"sp", 5}}) {
@@ -302,7 +302,7 @@ TEST_F(ScoredFile, SaysWhatIsLeftOut) {
   }
 }
 
-// Where the two forecasts are the same; where they differ nobody can say which one is meant.
+// The start counts once where the two forecasts are the same; where they differ nobody can say which one is meant.
 TEST_F(ScoredFile, AStartThatIsGivenTwiceCountsOnce) {
   write(header(40, 44), folder_ / "once.nc");
   ForecastHeader twice = header(40, 44);

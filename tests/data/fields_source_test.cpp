@@ -104,7 +104,7 @@ TEST_F(FieldSamples, TensorsHaveTheNumbersOfTheDataset) {
   EXPECT_DOUBLE_EQ(source.moments_of_output(0).mean, t.moments->mean);
 }
 
-// Which samples there are depends on the description alone.
+// The samples depend on the description alone.
 TEST_F(FieldSamples, AreKnownWithoutTheFields) {
   const FieldsSource before = source();
   zero_in_place(config_.fields + ".nc");
@@ -303,7 +303,7 @@ TEST_F(FieldSamples, WhatIsFineTunedKeepsTheMomentsOfItsCheckpoint) {
   const FieldsSource source(tuned, request_, 1);
   EXPECT_EQ(source.moments_of_output(0).mean, own.moments_of_output(0).mean + 5);
   EXPECT_NE(source.identity(), own.identity());
-  // What a checkpoint of the tuned model keeps has all variables, and gives the same again.
+  // The statistics that a checkpoint of the tuned model keeps have all variables, and give the same again.
   const AttachedFile again = source.attached_files().at(0);
   FieldsConfig continued = config_;
   keep_field_statistics(continued, {{"statistics", folder_.write("again.json", again.text)}});
@@ -375,7 +375,7 @@ TEST_F(FieldSamples, ForecastsKeepMissingWhatTheirStartLacks) {
     EXPECT_EQ(outputs[place], 5) << "a variable without any value at the start says nothing of places";
     EXPECT_EQ(outputs[12 + place], place / 4 == 1 ? -1 : 5);
   }
-  // What a model makes of the land is no input of the next step, and no anomaly.
+  // Values that a model makes of the land are no input of the next step, and no anomaly.
   const std::map<int64_t, std::vector<float>> earlier = {{1, std::vector<float>(24, 5)}};
   const MicroBatch batch =
       source.forecast_batch({{.start = 0, .done = 1, .lead = 1, .earlier = &earlier}}, all_tensors);

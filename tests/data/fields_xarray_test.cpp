@@ -1,4 +1,4 @@
-// What is prepared of files that xarray writes is what xarray reads of them, and xarray opens what is prepared.
+// Tests that files which xarray writes are prepared as xarray reads them, and that xarray opens what is prepared.
 #include <gmock/gmock.h>
 
 #include "tests/data/fields_files.h"

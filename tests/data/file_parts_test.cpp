@@ -155,7 +155,7 @@ TEST_F(PartsOfFiles, AreSharedOutAndARankThatFailedIsNoticedByTheOthers) {
   second.set_first(of_first.folder().string());
   FileParts of_second(second, folder_ / "p", {"numbers"}, 1e9);
   of_first.begin({.identity = "flags", .inputs = inputs_}, false);
-  // Its start is another than the first rank's, as where the folder is another one of that name.
+  // The second rank sees another start than the first rank's, as where the folder is another one of that name.
   EXPECT_THAT(user_error([&] { of_second.join(); }), HasSubstr("prepare in a folder that all ranks share"));
   EXPECT_FALSE(of_first.is_stopped());
   of_first.stop_others();

@@ -66,7 +66,7 @@ TEST(Cif, WhatIsNotReadIsRefusedByName) {
   EXPECT_THAT(refused(partial), HasSubstr("a site with the occupancy 0.5"));
 }
 
-// What is wrong with a loop that has nothing of the crystal, such as names of authors, does no harm.
+// Damage in a loop that has nothing of the crystal, such as names of authors, does no harm.
 TEST(Cif, TextsBesideTheCrystalMayBeDamaged) {
   const std::string authors =
       "loop_\n_citation_author_name\n_citation_year\n'M. O'Keeffe, and O.M. Yaghi',\n1999\n2000\n";

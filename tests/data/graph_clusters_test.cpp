@@ -24,7 +24,7 @@ namespace {
 using testing::ElementsAre;
 using testing::ElementsAreArray;
 
-// With an edge in both directions between the nodes of each pair, whose feature is `feature` of the pair.
+// A graph with an edge in both directions between the nodes of each pair, whose feature is `feature` of the pair.
 NodesAndEdges graph_of_pairs(int64_t nodes, std::vector<std::pair<int32_t, int32_t>> pairs,
                              const std::vector<float>& features = {}) {
   std::vector<std::tuple<int32_t, int32_t, float>> edges;
@@ -333,7 +333,7 @@ TEST(CoarseLevels, OfABatchAreThoseOfItsGraphsAlone) {
   EXPECT_THAT(values_of<int64_t>(none, "coarse.2.first_edge"), ElementsAre(0));
 }
 
-// Those of cliques of two, joined to a ring, with the features of the given edges.
+// The clusters are cliques of two, joined to a ring, with the features of the given edges.
 TEST(CoarseLevels, HaveTheMeansOfGivenFeatures) {
   GraphsRequest request{.given_edges = true, .edge_features = {"bond"}, .coarse_levels = 1};
   Structure structure{.species = std::vector<uint8_t>(4, 6), .positions = std::vector<double>(12), .has_edges = true};

@@ -71,7 +71,7 @@ TEST(GraphsDataset, HasStructuresPropertiesAndStatistics) {
   EXPECT_THAT(GraphsPreparation().inspect(folder / "out/p").text, HasSubstr("all checksums are right"));
 }
 
-// So many structures of one hydrogen atom and one other, whose element and place depend on the number.
+// Frames of `count` structures of one hydrogen atom and one other, whose element and place depend on the number.
 std::string many_frames(int64_t count, int64_t begin = 0) {
   std::string text;
   for (int64_t i = begin; i < begin + count; ++i) {

@@ -20,7 +20,7 @@ inline std::string run_graph_cases(const TemporaryFolder& folder, const std::vec
       folder, "import runpy, sys\nsys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')\n", all);
 }
 
-// What a tool of tools/ fetches from a Debian package, which is done once; "" where it cannot be.
+// The path of what a tool of tools/ fetches from a Debian package, which is done once; "" where it cannot be fetched.
 inline std::string fetched_graphs(const std::string& tool, const std::string& name) {
   const std::filesystem::path path = tests::source_dir() / ".deps" / name;
   if (std::filesystem::exists(path)) return path.string();
@@ -40,7 +40,7 @@ inline PrepareResult prepare_graphs(const std::vector<std::string>& inputs, cons
       {.inputs = inputs, .output = output, .overwrite = true, .threads = threads, .flags = flags});
 }
 
-// What is refused, with the message; nothing may be left of the output.
+// Returns the message with which the inputs are refused; nothing may be left of the output.
 inline std::string refused_graphs(const TemporaryFolder& folder, const std::vector<std::string>& inputs,
                                   const GraphFlags& flags = {}) {
   std::filesystem::create_directories(folder.path() / "refused");

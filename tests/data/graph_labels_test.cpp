@@ -185,7 +185,8 @@ TEST(Stresses, OfVirialsHaveTheUnitOfStresses) {
   EXPECT_EQ(problem_of_derivative("hartree", unit_of_stress("virial", "hartree"), Quantity::stress), "");
 }
 
-// Until its second version a stress that is not periodic in three directions had no volume, and a virial was a stress.
+// Until the second version of the preparation a stress that is not periodic in three directions had no volume, and a
+// virial was a stress.
 TEST(Stresses, OfAnotherVersionAreNotGoneOnWith) {
   const TemporaryFolder folder;
   const auto source = [&](const std::string& keys, const std::string& property) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int atoms_of_large = 200;
 
-// So many structures of 200 atoms with forces, about 8 KiB of text each.
+// Writes `count` structures of 200 atoms with forces, about 8 KiB of text each.
 void write_large_structures(const std::string& path, int64_t count) {
   std::ofstream file(path);
   for (int64_t i = 0; i < count; ++i) {

@@ -86,7 +86,7 @@ TEST(PointSets, ArraysThatDoNotFitAreNamedTogether) {
 
 class PointSetFiles : public testing::Test {
  protected:
-  // Those that this build reads.
+  // The files that this build reads.
   static std::vector<std::string> files() {
     const bool has_hdf5 = user_error([] { hdf5_arrays("none.h5"); }).find("built without") == std::string::npos;
     return has_hdf5 ? std::vector<std::string>{"stored.npz", "packed.npz", "sets.h5"}
@@ -156,7 +156,7 @@ TEST_F(PointSetFiles, BatchesHaveTheGivenEdgesInOrder) {
   EXPECT_EQ(batch.tensors.at("edge_features").sizes, (std::vector<int64_t>{5, 1}));
   std::vector<double> vectors(15);
   std::memcpy(vectors.data(), batch.tensors.at("vectors").bytes.data(), 15 * sizeof(double));
-  // From the receiver to the sender, against the line.
+  // Vectors go from the receiver to the sender, against the line.
   EXPECT_THAT(vectors, ElementsAre(-1, 0, 0, -1, 0, 0, -2, 0, 0, -2, 0, 0, -2, 0, 0));
   EXPECT_FALSE(std::filesystem::exists(edge_counts_path(folder_ / "p", request)));
 }

@@ -302,7 +302,7 @@ TEST_F(GraphSamples, EvaluationTakesEveryHeldOutStructureOnce) {
       EXPECT_THAT(samples, ElementsAreArray(held_out.samples));
     }
   }
-  // Of fewer samples the datasets have their shares.
+  // If fewer samples are held out, the datasets have their shares of them.
   const std::vector<HeldOut> few = source.held_out(8);
   EXPECT_EQ(few.at(0).samples.size(), 6u);
   EXPECT_EQ(few.at(1).samples.size(), 2u);

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 const Sizes budget_of_start = {{"atoms", 16}, {"edges", 160}};
 const TensorNames tensors_of_start = {"species", "receivers", "senders", "vectors", "degree_means", "targets.energy"};
 
-// What a process gets from the files when it opens them.
+// Results of a process that opens the files.
 struct OpenedGraphs {
   GraphsStatistics statistics = {};
   double average_atoms = 0, average_edges = 0;     // for planning
@@ -96,7 +96,7 @@ class GraphStartReads : public testing::Test {
     return opened;
   }
 
-  // What the first process of a run sends to the others.
+  // The notes that the first process of a run sends to the others.
   std::string noted() const {
     return noted_while([&] { open(); });
   }

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 constexpr uint8_t hydrogen = 1, carbon = 6, oxygen = 8;
 
 TEST(ElementFit, RecoversNumbersThatTheDataDecide) {
-  // Per atom as in the statistics of energies, with numbers of very different size.
+  // Numbers are per atom as in the statistics of energies, and of very different size.
   ElementFit fit(2);
   for (const std::vector<uint8_t>& species : std::vector<std::vector<uint8_t>>{
            {1, 1, 8}, {6, 1, 1, 1, 1}, {6, 8, 8}, {6, 8}, {1, 1}, {6, 6, 1, 1, 1, 1, 1, 1, 8}}) {
@@ -104,7 +104,7 @@ TEST(GraphsStatistics, ScalesAreRootsOfMeanSquares) {
   EXPECT_DOUBLE_EQ(statistics.labels.at("atom").scale, 2);
   EXPECT_THAT(statistics.labels.at("atom").offsets_of(0, GraphLevel::structure, 1, std::array<uint8_t, 3>{2, 2, 10}),
               ElementsAre(12));
-  // Of nine components.
+  // The scale is that of nine components.
   EXPECT_DOUBLE_EQ(statistics.labels.at("forces").scale, std::sqrt((9.0 + 9 + 36) / 9));
   EXPECT_EQ(statistics.labels.at("as").scale, statistics.labels.at("forces").scale);
   // He 2, Ne 10: nothing is left, or rounding.
@@ -156,7 +156,7 @@ TEST(GraphsStatistics, EachDatasetHasItsOffsets) {
   EXPECT_FALSE(statistics.labels.at("f").offsets.at(0).has_value());
   EXPECT_EQ(statistics.find_dataset("anywhere/d1"), 1u);
   EXPECT_FALSE(statistics.find_dataset("d2").has_value());
-  // What a checkpoint keeps is read back to the bit.
+  // Statistics that a checkpoint keeps are read back to the bit.
   EXPECT_EQ(read_graphs_statistics(folder.write("s.json", statistics.text())), statistics);
   const std::vector<std::string> problems = statistics.problems_with(
       {.labels = {{.name = "e", .property = "energy"}, {.name = "g", .property = "gap"}}}, "s.json");

@@ -95,7 +95,7 @@ void write_answers(const std::string& text, const std::filesystem::path& path) {
     try {
       const Structure read = parse_extended_xyz(rest.substr(0, bytes));
       answer["numbers"] = Json::object();
-      // As texts, since JSON has no infinite numbers.
+      // Numbers are written as texts, since JSON has no infinite numbers.
       for (const auto& [name, property] : read.of_structure) {
         for (const double value : property.values) answer["numbers"][name].push_back(fmt::format("{}", value));
       }

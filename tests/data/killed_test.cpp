@@ -58,7 +58,7 @@ PrepareOptions training_on(const TemporaryFolder& folder, const std::string& tex
   return options;
 }
 
-// What a run would train on, decoded; "" where it is refused.
+// The text that a run would train on, decoded; "" where it is refused.
 std::string text_of_run(const PrepareOptions& options) {
   data::TextConfig config;
   config.train = {options.output};

@@ -84,7 +84,8 @@ TEST(Memory, OpeningABillionTokensTakesMemoryForDocumentsOnly) {
   const int64_t before = observe::resident_bytes();
   const Loader loader(config, 2048, 50'257, 1);
   EXPECT_GT(loader.samples(Split::train), uint64_t{400'000});
-  // Of the 2 GB: 65 places where tokens are looked at, each with the 64 KiB around it that a page fault maps at most.
+  // Few pages of the 2 GB are read: 65 places where tokens are looked at, each with the 64 KiB around it that a page
+  // fault maps at most.
   EXPECT_LT(observe::resident_bytes() - before, 16 * mebibyte);
 }
 

@@ -14,7 +14,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// With the files that tests/data/parquet_cases.py writes.
+// The cases in the files that tests/data/parquet_cases.py writes.
 class ParquetCases {
  public:
   explicit ParquetCases(const std::string& size = "") {

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 constexpr PhiloxKey phases_key{17, 4};
 constexpr int64_t num_tokens = 60'000;
 
-// How often each sample of a corpus has been drawn.
+// The number of times that each sample of a corpus has been drawn.
 using Counts = std::vector<int>;
 
 void draw(const Mixture& mixture, uint64_t count, const std::vector<Counts*>& counts) {
@@ -98,7 +98,7 @@ TEST(MixtureChange, FirstUnweightedEpochHasTheRemainingSamples) {
     EXPECT_EQ(a, Counts(40, epochs)) << drawn;
     EXPECT_EQ(b, Counts(60, epochs)) << drawn;
     EXPECT_EQ(c, Counts(10, 1)) << drawn;
-    // And the change after that one finds the epochs at their end, or in the middle.
+    // The change after that one finds the epochs at their end, or in the middle.
     for (uint64_t more : {uint64_t{0}, uint64_t{37}}) {
       Counts a_then = a, b_then = b, c_then = c;
       draw(after, left + more, {&a_then, &b_then, &c_then});
@@ -194,7 +194,8 @@ TEST_F(Phases, EveryNumberOfRanksHasTheSameSamples) {
   }
 }
 
-// What is held out of a corpus is never trained on, and the corpora of later phases are evaluated from the beginning.
+// Samples that are held out of a corpus are never trained on, and the corpora of later phases are evaluated from the
+// beginning.
 TEST_F(Phases, HoldOutAPartOfEveryCorpus) {
   const TextSource whole = source(0.1, two_phases());
   EXPECT_EQ(whole.held_out_datasets(), (std::vector<std::string>{corpus("a"), corpus("b"), corpus("c")}));

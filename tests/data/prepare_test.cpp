@@ -1,4 +1,4 @@
-// From files of every kind to a corpus that decodes to their exact bytes.
+// Tests the way from files of every kind to a corpus that decodes to their exact bytes.
 #include "terrace/data/text/prepare.h"
 
 #include <gmock/gmock.h>
@@ -114,7 +114,7 @@ TEST(Prepare, PatternsChooseFilesOfFolders) {
     taken(patterns);
     return testing::internal::GetCapturedStdout();
   };
-  // Of 21 and 10 bytes.
+  // The endings have 21 and 10 bytes.
   EXPECT_THAT(said({}), HasSubstr("files by ending: 3 of .txt (68%), 2 of .md (32%); --include and --exclude choose"));
   EXPECT_THAT(said({.exclude = {"*.md"}}), Not(HasSubstr("by ending")));
   EXPECT_THAT(said({.include = {"*"}}), Not(HasSubstr("by ending")));

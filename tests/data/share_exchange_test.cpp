@@ -43,7 +43,7 @@ class Pipe {
   std::deque<std::vector<std::byte>> messages_;
 };
 
-// Of a ring in which node n takes from node n + 1.
+// The pipes of a ring in which node n takes from node n + 1.
 struct Ring {
   explicit Ring(size_t nodes) : up(nodes), down(nodes) {}
   std::deque<Pipe> up, down;  // into a node: from its taker, and from its giver

@@ -107,7 +107,7 @@ TEST_F(StageWindows, LeaveNoNames) {
   EXPECT_THAT(user_error([&] { late.open(); }), HasSubstr("is not seen here"));
 }
 
-// What a killed run leaves is removed by the next one, but not what another one is making.
+// Files that a killed run leaves are removed by the next one, but not those that another one is making.
 TEST_F(StageWindows, LeftoversAreRemoved) {
   folder_.write("disk/terrace-stage-old", "x");
   folder_.write("disk/terrace-stage-young", "x");

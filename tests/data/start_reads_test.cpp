@@ -24,7 +24,7 @@ std::vector<int32_t> some_tokens(int32_t count) {
 
 Loader opened(const std::string& name) { return {text_config({name}, 0.1), 16, words, 5}; }
 
-// What a rank needs of a corpus before its first sample.
+// Expects that a rank opens a corpus, as it does before its first sample, without reading its tokens.
 void expect_opened_unread(const std::string& name) {
   std::string fingerprint;
   uint64_t samples = 0, documents = 0;

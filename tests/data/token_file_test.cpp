@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// As llm.c's dev/data/data_common.py writes it.
+// Writes the file as llm.c's dev/data/data_common.py does.
 constexpr const char* python_writer = R"(
 import sys, numpy
 tokens, version, path = [int(t) for t in sys.argv[1].split()], int(sys.argv[2]), sys.argv[3]
@@ -89,7 +89,7 @@ std::string refusal(const std::vector<std::byte>& bytes) {
   return user_error([&] { parse_token_file(bytes, "x.bin"); });
 }
 
-// Its documents are found by reading every token, which one process does for all.
+// The documents of such a file are found by reading every token, which one process does for all.
 TEST(TokenFile, IsNotReadWhereAnotherProcessHasFoundItsDocuments) {
   const TemporaryFolder folder;
   const std::string path = write_file(folder, "5 6 7 50256 8 9 50256", 1);

@@ -28,7 +28,7 @@ inline void zero_in_place(const std::filesystem::path& path) {
   ::close(descriptor);
 }
 
-// What a process that does this sends to the others.
+// The notes that a process which does this work sends to the others.
 template <typename Work>
 std::string noted_while(const Work& work) {
   const NotedTexts noted;

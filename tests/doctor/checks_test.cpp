@@ -91,7 +91,7 @@ TEST(Doctor, TwoListsOfDevicesAreToBecomeOne) {
   EXPECT_EQ(job.diagnose().findings[0].fix, "unset HIP_VISIBLE_DEVICES");
   set_on_all(job, "CUDA_VISIBLE_DEVICES", "7");  // HIP takes it where its own is not set
   EXPECT_EQ(job.diagnose().findings[0].fix, "unset CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES");
-  // What the fix says leaves nothing to be found; a second list that names the same GPU is none of it.
+  // The fix leaves nothing to be found; a second list that names the same GPU is none of it.
   unset_on_all(job, "CUDA_VISIBLE_DEVICES");
   set_on_all(job, "HIP_VISIBLE_DEVICES", "0");
   EXPECT_THAT(job.diagnose().findings, SizeIs(0));

@@ -49,7 +49,7 @@ class FakedNode {
                                            "Max locked memory         {:<20} unlimited            bytes\n",
                                            open_files, locked));
   }
-  // What the kernel has counted of a core, in hundredths of a second.
+  // Sets the time that the kernel has counted of a core, in hundredths of a second.
   void set_busy(int core, int64_t ticks) {
     write("/proc/stat", fmt::format("cpu{} {} 0 0 900 7 0 0 0 0 0\n", core, ticks));
   }
@@ -97,7 +97,7 @@ inline void write_workstation(FakedNode& node) {
 // 8 i + 1 to 8 i + 7. All ranks have one /sys; other files are each rank's own.
 class FrontierJob {
  public:
-  // By local rank: the bus of its die, and the number of the die for the driver.
+  // The place of a local rank: the bus of its die, and the number of the die for the driver.
   struct Place {
     const char* bus;
     int die, numa;

@@ -38,7 +38,7 @@ TEST(Doctor, PlugInMissingUnusedAndUnloadable) {
   expect_one(broken, "plug-in", "cannot be loaded: /opt/plug-in/librccl-net.so: no libfabric", "rccl-net-plugin");
 }
 
-// It looks into its cache, the folders of its configuration, and those that it knows.
+// ld.so looks into its cache, the folders of its configuration, and those that it knows.
 TEST(Doctor, PlugInThatLdSoFinds) {
   FrontierJob job;
   unset_on_all(job, "NCCL_NET_PLUGIN");

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// Its processor draws, and the card computes; this program was built without it.
+// The processor of the workstation draws, and its card computes; this program was built without the card.
 TEST(DoctorElsewhere, AWorkstationIsClean) {
   FakedNode node;
   write_workstation(node);

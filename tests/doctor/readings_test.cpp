@@ -1,4 +1,4 @@
-// What the readers make of the kernel's files.
+// Tests what the readers make of the kernel's files.
 #include "terrace/doctor/readings.h"
 
 #include <gmock/gmock.h>

@@ -74,7 +74,8 @@ TEST(Calibration, AreaOfOneLabelIsThatOfTwoTriangles) {
   EXPECT_EQ(shares, (std::vector<std::pair<double, double>>{{0, 0}, {0.25, 0}, {0.5, 0}, {0.75, 1}, {1, 1}}));
 }
 
-// By deviation: (1, 1), (2, 2) and so on to (11, 11), two values of which share a bin.
+// Deviations and root mean square errors grow together: by deviation (1, 1), (2, 2) and so on to (11, 11), two values
+// of which share a bin.
 TEST(Calibration, BinsHaveTheRootsOfMeanSquares) {
   Distribution predicted;
   std::vector<double> labels;

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// As the Python case packs ids: the number of texts, then each text's number of ids and its ids.
+// Packs ids as the Python case does: the number of texts, then each text's number of ids and its ids.
 std::vector<int64_t> packed(const data::Tokenizer& tokenizer, const std::vector<std::string>& all, int64_t begin) {
   std::vector<int64_t> list{static_cast<int64_t>(all.size())};
   for (const std::string& text : all) {
@@ -54,7 +54,7 @@ class ExportedTokenizers : public ::testing::Test {
     return read_text(path);
   }
 
-  // What AutoTokenizer of each installed version gives for an export of the tokenizer.
+  // Expects that AutoTokenizer of each installed version gives our ids for an export of the tokenizer.
   void expect_our_ids(const std::string& kind, const std::string& bytes, int64_t begin, const char* model_type,
                       const std::vector<std::string>& all = mixed_texts) {
     const auto tokenizer = data::Tokenizer::from_bytes(bytes, kind);
@@ -182,7 +182,7 @@ TEST_F(ExportedTokenizers, AddedTokensOfAFolderHaveTheIdsOfTransformers) {
   const auto theirs = testing::shared_pytorch().run(script, "encode", options, at::kFloat, {}).theirs;
   EXPECT_EQ(numbers(theirs.at("ids")), packed(*tokenizer, all, 1));
   EXPECT_EQ(tokenizer->encode("<|im_start|>"), std::vector<int32_t>{421});
-  // Without other tokens the file is the folder's own.
+  // The file is the folder's own where no other tokens are added.
   EXPECT_EQ(read_folder_tokenizer(folder_with(folder_ / "own", model, {{"added_tokens.json", {{"</s>", 2}}}})).bytes,
             model);
 }

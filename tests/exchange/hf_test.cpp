@@ -279,7 +279,7 @@ TEST(Import, LlamaWithUnknownPositionsOrHalfItsBiasesIsRefused) {
   }
 }
 
-// What transformers reads where a key is null, which is not what it reads where the key is missing.
+// A null key means what transformers reads then, which is not what it reads where the key is missing.
 TEST(Import, ANullIsNoMissingKey) {
   const Json qwen2 = {{"model_type", "qwen2"},    {"num_hidden_layers", 2},         {"hidden_size", 24},
                       {"num_attention_heads", 6}, {"num_key_value_heads", 2},       {"intermediate_size", 40},

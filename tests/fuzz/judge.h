@@ -1,4 +1,4 @@
-// What every reader promises of any bytes: it reads them, or refuses them as the user's mistake with a message.
+// Checks what every reader promises of any bytes: it reads them, or refuses them as the user's mistake with a message.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@ namespace {
 using terrace::Json;
 using terrace::checkpoint::TensorRecord;
 
-// Nothing where the input is no JSON object, or is nested deeper than a manifest may be.
+// Returns no text where the input is no JSON object, or is nested deeper than a manifest may be.
 std::optional<std::string> with_checksum(std::string_view text) {
   bool deep = false;
   Json json = Json::parse(

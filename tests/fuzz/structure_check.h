@@ -1,4 +1,4 @@
-// What holds for every structure that a reader returns.
+// Checks what holds for every structure that a reader returns.
 #pragma once
 
 #include <cstddef>

@@ -164,7 +164,7 @@ TEST_P(Generation, TheEndTokenEndsTheTextAndIsNotPartOfIt) {
   const auto first = std::ranges::find(open, open[5]);
   EXPECT_EQ(closed.tokens, std::vector<int64_t>(open.begin(), first));
   EXPECT_EQ(closed.finish, Finish::end_token);
-  // So do the other tokens that end texts.
+  // The other tokens that end texts end them in the same way.
   request.end_token = -1;
   request.more_end_tokens = {open[5], open[3]};
   const auto earlier = generate(whole(config()), *model, request)[0];

@@ -81,7 +81,7 @@ TEST(Load, ARunFolderGivesTheNewestModelAndItsTokenizer) {
   }
 }
 
-// Also on more ranks than there are groups of keys and values, which ranks then share.
+// The ranks may also be more than the groups of keys and values, which ranks then share.
 TEST(Load, RanksThatDivideTheModelGenerateTheTextOfOneRank) {
   const ScratchFolder folder;
   const std::filesystem::path tokenizer = train_tokenizer(folder);

@@ -114,7 +114,8 @@ TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
   }
 }
 
-// By hand: of 1/2, 1/4, 1/8, 1/8 the first three are 4/7, 2/7, 1/7; two of them reach 3/5, in proportion 2 to 1.
+// Worked out by hand: of 1/2, 1/4, 1/8, 1/8 the first three are 4/7, 2/7, 1/7; two of them reach 3/5, in proportion 2
+// to 1.
 TEST(Sampler, TopPCountsTheTokensThatTopKKept) {
   const float unit = std::log(2.0f);
   const auto found = probabilities(std::vector<float>{unit, 0, -unit, -unit}, {.top_k = 3, .top_p = 0.6});

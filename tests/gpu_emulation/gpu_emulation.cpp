@@ -23,7 +23,8 @@ struct Thread {
   Stack* stack = nullptr;  // on which it waits
   State state = State::returned;
   Position position;
-  // Of this thread's shuffles, in turn: a thread can be one shuffle ahead of another one of its warp.
+  // Values that this thread gave to its shuffles, in turn: a thread can be one shuffle ahead of another one of its
+  // warp.
   ShuffledBytes given[2] = {};
   unsigned shuffles = 0;
 };
@@ -133,7 +134,7 @@ class Multiprocessor {
     return false;
   }
 
-  // Until its threads are in a shuffle, at a barrier, or have returned.
+  // Runs a warp until its threads are in a shuffle, at a barrier, or have returned.
   void run_warp(unsigned warp) {
     for (unsigned i = warp * warp_threads; i < warp_end(warp); ++i) {
       Thread& thread = threads_[i];

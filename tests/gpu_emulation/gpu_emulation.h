@@ -19,11 +19,11 @@ struct dim3 {
 
 namespace gpu_emulation {
 
-// Which blocks of a launch run, and in which order the warps of a block.
+// Options that decide which blocks of a launch run, and in which order the warps of a block run.
 struct Options {
   uint64_t seed = 0;
-  // Only the last blocks of a grid, in its first dimension; -1: all. For results whose place is beyond what memory
-  // holds.
+  // The number of blocks at the end of a grid, in its first dimension, that run alone; -1: all. Used for results whose
+  // place is beyond what memory holds.
   int64_t last_blocks = -1;
 };
 Options& options();
@@ -32,7 +32,7 @@ Options& options();
 // where not all threads that are left come to a barrier or shuffle.
 void run(dim3 blocks, unsigned threads, const std::function<void()>& kernel);
 
-// Those of the fibre that runs.
+// The position of the fibre that runs.
 struct Position {
   dim3 thread, block, threads, blocks;
 };

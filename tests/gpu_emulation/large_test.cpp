@@ -40,7 +40,7 @@ class LargeTensors : public testing::Test {
   void TearDown() override { gpu_emulation::options().last_blocks = -1; }
 };
 
-// In whole blocks of 256 elements.
+// The last elements, which lie in whole blocks of 256 elements.
 constexpr int64_t tail = 300;
 
 TEST_F(LargeTensors, AddElements) {

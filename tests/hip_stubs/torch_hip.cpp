@@ -3,7 +3,7 @@
 // loaded, and answers there how many GPUs the machine has (aten/src/ATen/cuda/detail/CUDAHooks.cpp of torch 2.11). It
 // has no kernel and no allocator for GPUs.
 
-// As torch for ROCm is built: the interface has other functions then.
+// torch for ROCm is built with this definition: the interface has other functions then.
 #define USE_ROCM
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <hip/hip_runtime_api.h>

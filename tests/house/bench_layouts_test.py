@@ -27,7 +27,7 @@ class Programs(unittest.TestCase):
             _, allowed, took, share, whole, _ = row(text, schedule)
             self.assertLessEqual(float(allowed), float(took) + 1e-4)
             self.assertLessEqual(float(took), float(whole) + 1e-4)
-            # Of eight micro-batches and two stages, one in turn would be half as fast.
+            # A pipeline that computes the eight micro-batches of its two stages one in turn would be half as fast.
             self.assertTrue(0.3 < float(share.split()[0]) <= 1.0, share)
 
     def test_the_executor_has_a_cost(self):

@@ -78,7 +78,7 @@ class Comparison(unittest.TestCase):
         self.assertGreater(float(sweep[0][8]), float(sweep[1][8]))
         self.assertEqual([row[:2] for row in overlap],
                          [[way, rate] for way in ("all that can overlaps", "nothing overlaps") for rate in ("200", "5000")])  # fmt: skip
-        # By prediction a program that waits takes longer, and most with the setting that sends more.
+        # A program that waits is predicted to take longer, and most with the setting that sends more.
         self.assertGreater(float(overlap[2][5]), float(overlap[0][5]))
 
 

@@ -87,7 +87,7 @@ def main():
         print(f"not run: {reason}")
         return 77
     subprocess.run([ROOT / "tools/gpu_bundle"], check=True)
-    # Not under the temporary folder, which may be in memory.
+    # The folder is not under the temporary folder, which may be in memory.
     with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="chroot-") as name:
         return chroot.in_namespaces(__file__, chroot.make_scratch(name), sys.argv[1:] or ["--architectures", "90"])
 

@@ -35,7 +35,7 @@ exec "$PROGRAM" "$@"
 NVIDIA_SMI = """#!/bin/sh
 [ "$*" = "--query-gpu=name,compute_cap,memory.total,driver_version --format=csv,noheader" ] && echo "NVIDIA H100, 9.0, 81559 MiB, 580.1"
 """
-# As rocm-smi of ROCm 6 prints two dies of an MI250X. It fails, since a later query did.
+# Prints two dies of an MI250X as rocm-smi of ROCm 6 does. It fails, since a later query did.
 ROCM_SMI = """#!/bin/sh
 [ "$*" = "--showproductname --showmeminfo vram --showdriverversion --json" ] || exit 2
 echo "WARNING: AMD GPU device(s) is/are in a low-power state. Check power control/runtime_status"
@@ -94,7 +94,7 @@ Agent NUMBER
     ISA 1
       Name:                    amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-
 """
-# It fills lines with spaces.
+# rocminfo fills lines with spaces.
 DIES = "\n".join(line.ljust(60) for number in "23" for line in DIE.replace("NUMBER", number).splitlines())
 HIP_TORCH = "2.11.0+rocm7.1 None 7.1.25424"
 PROGRAMS = ["terrace", "test_ops", "test_optim", "tests/comm/mpi/mpi_ranks", "tests/comm/mpi/mpi_real_gpus", "bench/bench_step_trainer"]
@@ -282,7 +282,7 @@ class Amd(Pretended):
         self.assertEqual([word for call in calls for word in call.split() if word in ("vit-115m", "pna")], ["pna"])
 
     def test_torch_names_the_architecture_where_there_is_no_rocminfo(self):
-        # It would otherwise be found in /opt/rocm.
+        # This rocminfo hides the one that would otherwise be found in /opt/rocm.
         self.write(self.bin / "rocminfo", "#!/bin/sh\nexit 1\n")
         code, text, calls = self.check()
         self.assertEqual(code, 0, text)

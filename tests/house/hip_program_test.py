@@ -20,7 +20,8 @@ import gpu_kernels_test  # noqa: E402
 import hip_stubs  # noqa: E402
 
 CPU_BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else SOURCE / "build/release"
-# As deep in the tree as the build folders of the presets, so that the compiler cache has what they have compiled.
+# The folder is as deep in the tree as the build folders of the presets, so that the compiler cache has what they have
+# compiled.
 BUILD = SOURCE / "build/hip_program"
 PROGRAM = BUILD / "terrace"
 ROCM, TORCH = BUILD / "rocm", BUILD / "site-packages/torch/lib"

@@ -18,7 +18,7 @@ PACKAGES = SOURCE / ".deps/python/lib/python3.11/site-packages"
 DEBIAN = pathlib.Path("/usr/lib/x86_64-linux-gnu")
 LLVM = pathlib.Path("/usr/lib/llvm-15")
 HIP_LIBRARY = DEBIAN / "libamdhip64.so.5"
-# Where each part of a folder of ROCm is on Debian.
+# The place of each part of a folder of ROCm on Debian.
 OF_ROCM = {"llvm": LLVM, "include/hip": "/usr/include/hip", "include/hsa": "/usr/include/hsa", "amdgcn/bitcode": DEBIAN / "amdgcn/bitcode",
            "lib/libamdhip64.so": HIP_LIBRARY, "lib/libamdhip64.so.5": HIP_LIBRARY, "lib/cmake/AMDDeviceLibs": "/usr/lib/cmake/AMDDeviceLibs"}  # fmt: skip
 OF_ROCM |= {f"lib/cmake/{name}": DEBIAN / "cmake" / name for name in ("hip", "hip-lang", "amd_comgr", "hsa-runtime64")}

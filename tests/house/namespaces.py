@@ -95,7 +95,7 @@ class Namespaces:
     def limit(self, megabits):
         """The rate of the link in each direction, in Mbit/s; 0: no limit. Nothing is dropped, as in networks of clusters."""
         for name, link in zip(self.names, self.links):
-            # What passes at once after a pause is 2 ms of the rate, or a packet as the kernel hands it on.
+            # A burst after a pause is 2 ms of the rate, or a packet as the kernel hands it on.
             rate = ["tbf", "rate", f"{megabits:.3f}mbit", "burst", f"{max(64, megabits / 4):.0f}kb", "limit", "256mb"]
             run_in(name, "tc", "qdisc", "replace", "dev", link, "root", *(rate if megabits else ["noqueue"]))
 

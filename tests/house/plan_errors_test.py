@@ -17,7 +17,7 @@ class PlanErrors(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run.stderr)
             self.assertEqual((ROOT / "machines/published_errors.json").read_text(), errors.read_text(),
                              "bench_plan_fidelity --errors machines/published_errors.json writes it again")  # fmt: skip
-        # Between the sentence about the run and the one about larger errors.
+        # The tables stand between the sentence about the run and the one about larger errors.
         published = (ROOT / "bench/results/plan_fidelity.md").read_text()
         tables = published.partition("\n\n")[2].partition("\nWhat is known of the larger errors")[0]
         self.assertEqual(tables.strip(), run.stdout.strip())

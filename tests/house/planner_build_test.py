@@ -25,7 +25,8 @@ def run(*command, folder=SOURCE):
 class PlannerBuild(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        # As deep in the tree as the build folders of the presets, so that the compiler cache has what they have compiled.
+        # The folder is as deep in the tree as the build folders of the presets, so that the compiler cache has what
+        # they have compiled.
         (SOURCE / "build").mkdir(exist_ok=True)
         cls.scratch = tempfile.TemporaryDirectory(prefix="planner_test_", dir=SOURCE / "build")
         cls.addClassCleanup(cls.scratch.cleanup)

@@ -99,7 +99,7 @@ class Looks(Pages):
         self.open("one.html")
         roofline = ["predicted", "measured", "products", "attention", "predicted operation", "measured operation"]
         self.assertEqual(self.data("#roofline li", "legend"), [(name,) for name in roofline])
-        # As training records a step: what its operations reached and its machine are not measured.
+        # Training records a step in this way: what its operations reached and its machine are not measured.
         folder = write_run(self.folder / "trained")
         record = json_of(folder / "measured_step.json")
         record.update(operations=[], peak_flops=0, memory_bandwidth=0)
@@ -189,7 +189,7 @@ class Values(Pages):
                 for name in record["stages"][0][key]:
                     mean = sum(stage[key][name] for stage in record["stages"]) / 2
                     self.assertAlmostEqual(values[f"{key}.{name}", source], mean, delta=1e-9 * mean)
-        # Of the waits for other stages only the sum is measured.
+        # Only the sum of the waits for other stages is measured.
         divided = {"seconds.waits in the bubble", "seconds.waits for queued transfers"}
         waits = [values[part, "predicted"] for part in sorted(divided)]
         self.assertAlmostEqual(values["seconds.waits for stages", "predicted"], sum(waits), places=12)
@@ -210,7 +210,7 @@ class Values(Pages):
         self.open("one.html")
         row = '#communication [data-group="{}"][data-source="{}"]'
         self.assertEqual(self.texts(row.format("shard_gradients", "predicted")), ["3.00 GB", "60.0 ms", "50.0 GB/s", "20.0 ms", "33.3%"])
-        # What sends are waited for is not told apart from other waits in a prediction.
+        # The time that sends are waited for is not told apart from other waits in a prediction.
         self.assertEqual(self.texts(row.format("stages", "predicted")), ["2.00 GB", "40.0 ms", "50.0 GB/s", "\u2013", "\u2013"])
         self.assertEqual(self.texts(row.format("stages", "measured"))[3:], ["10.0 ms", "22.3%"])
         self.assertEqual(self.texts("#communication th[colspan]"),
@@ -396,7 +396,7 @@ class Pointer(Pages):
         self.browser.mouse("mouseWheel", x, y, deltaX=0, deltaY=-100, modifiers=2)
         begin, end = self.view()
         self.assertAlmostEqual(end - begin, (whole[1] - whole[0]) / 2, places=9)
-        # What was under the pointer stays there, to a pixel.
+        # The place under the pointer stays there, to a pixel.
         self.assertAlmostEqual(self.place("predicted", 0, 0, 0.1)[0], x, delta=1)
         self.browser.value("document.querySelector('#timeline [aria-label=\"zoom in\"]').click()")
         self.assertAlmostEqual(self.view()[1] - self.view()[0], (whole[1] - whole[0]) / 4, places=9)

@@ -26,8 +26,8 @@ namespace {
 using Environment = std::map<std::string, std::string>;
 constexpr int ranks_of_node = 8;
 
-// In place of the machine's modules and of Slurm: srun notes its options and starts the ranks of one node one after
-// another.
+// Shell functions in place of the machine's modules and of Slurm: srun notes its options and starts the ranks of one
+// node one after another.
 constexpr const char* stand_ins = R"(module() { :; }
 srun() {
   while [[ $1 == --* ]]; do echo "$1" >> options.txt; shift; done
@@ -85,14 +85,14 @@ class DoctoredScripts : public testing::Test {
     options_ = read_text(folder_ / "options.txt");
     for (int rank = 0; rank < ranks_of_node; ++rank) {
       environments_.push_back(environment_in(read_text(folder_ / fmt::format("rank_{}.txt", rank))));
-      // What the doctor asks for, or all that this machine allows.
+      // The limit is the one that the doctor asks for, or all that this machine allows.
       rlimit own{};
       ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &own), 0);
       EXPECT_EQ(environments_.back().at("OPEN_FILES"), std::to_string(std::min<rlim_t>(65'536, own.rlim_max)));
     }
   }
 
-  // What stands behind NAME= in the script's options for sbatch, or "".
+  // The value behind NAME= in the script's options for sbatch, or "".
   std::string sbatch_option(const std::string& name) const {
     const std::string begin = "\n#SBATCH " + name + "=";
     const size_t at = script_.find(begin);
@@ -101,7 +101,7 @@ class DoctoredScripts : public testing::Test {
     return script_.substr(from, script_.find('\n', from) - from);
   }
 
-  // What stands behind NAME= in srun's options, or "".
+  // The value behind NAME= in srun's options, or "".
   std::string option(const std::string& name) const {
     std::istringstream lines(options_);
     for (std::string line; std::getline(lines, line);) {
@@ -143,7 +143,7 @@ TEST_P(OnDies, PassTheDoctor) {
   }
   const doctor::Diagnosis diagnosis = job.diagnose();
   EXPECT_THAT(diagnosis.findings, testing::SizeIs(0)) << text_of(diagnosis) << script_;
-  // It looks at the environment at all: a wrong one is found.
+  // The doctor looks at the environment at all: a wrong one is found.
   job.on_all([](doctor::FakedNode& rank) { rank.view.environment["NCCL_NET"] = "Socket"; });
   EXPECT_THAT(job.diagnose().findings, testing::SizeIs(1));
 }

@@ -118,7 +118,7 @@ TEST(JobScript, ForLumiBindsByMasksAndGivesEachRankTheDieOfItsNumber) {
   EXPECT_EQ(script.find("checkpoint.staging"), std::string::npos);  // its nodes have no disk
 }
 
-// Its stacks have versions, and each project installs RCCL's plug-in: the script names none, and says so.
+// LUMI's stacks have versions, and each project installs RCCL's plug-in: the script names none, and says so.
 TEST(JobScript, ForLumiLoadsTheUsersModulesAndStopsWithoutThePlugIn) {
   JobRequest request = request_for("lumi");
   EXPECT_EQ(script_of(request).find("module load"), std::string::npos);
@@ -347,7 +347,7 @@ TEST(Job, StagesDataInTheRoomThatTwoCheckpointsLeave) {
   // Each of the two nodes has half of each checkpoint.
   EXPECT_EQ(job.data_stage_bytes, static_cast<int64_t>(1.92e12 - job.checkpoint_bytes));
   EXPECT_EQ(make_job(request_for("lumi")).data_stage_bytes, 0);  // its nodes have no disk
-  // What the user says stands, also that nothing is staged.
+  // A folder that the user names stands, also an empty one by which nothing is staged.
   std::vector<std::string> settings = layout;
   settings.emplace_back("data.stage=/tmp");
   EXPECT_EQ(make_job(request_for("frontier", settings)).data_stage_bytes, 0);

@@ -46,7 +46,7 @@ class StatusOfRun : public testing::Test {
                     std::chrono::duration_cast<fs::file_time_type::duration>(std::chrono::duration<double>(seconds)));
     }
   }
-  // What Slurm answers; by default that it cannot be asked.
+  // The status of the run with the answer of Slurm in jobs_; by default Slurm cannot be asked.
   RunStatus status() {
     return status_of({run()},
                      [this](const auto& asked) {

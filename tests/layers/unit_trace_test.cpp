@@ -79,7 +79,7 @@ TEST(UnitTraces, DataHaveNoGradient) {
   EXPECT_EQ(row.input_gradient_flops, 0);
   EXPECT_EQ(row.forward_flops, 2.0 * 3 * 7 * 6);
   EXPECT_EQ(row.weight_gradient_flops, row.forward_flops);
-  // Not of a layer, so that nothing recomputes it.
+  // The unit belongs to no layer, so nothing recomputes it.
   EXPECT_EQ(row.kept_bytes, (std::array<int64_t, 3>{3 * 7 * 4, 3 * 7 * 4, 3 * 7 * 4}));
 }
 

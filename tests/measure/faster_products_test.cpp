@@ -58,7 +58,7 @@ class FakeClock {
     if (readings_ % 2 == 0) now_ += readings_ / 2 % 2 == 1 ? torch_ : own_;
     return now_;
   }
-  // Of both kinds together.
+  // The number of products of both kinds together.
   int products() const { return readings_ / 2; }
 
  private:

@@ -155,7 +155,7 @@ TEST(GptCost, FlopsFollowTheFormulaOfThePaper) {
   }
 }
 
-// Of a sequence of 10, a window of 4 leaves 4 (10 - 4/2) pairs as if positions were continuous, of 10 * 10 / 2.
+// A window of 4 leaves 4 (10 - 4/2) pairs of a sequence of 10, as if positions were continuous, of 10 * 10 / 2.
 TEST(GptCost, FlopsOfAWindowAreThoseOfItsPairs) {
   ModelConfig config = llama(3, 8, 2, 1, 5, 3);
   config.sequence = 10;

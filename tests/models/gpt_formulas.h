@@ -54,7 +54,7 @@ struct MaskBytes {
 };
 inline MaskBytes mask_bytes(const ModelConfig& config, const UnitTableOptions& options, bool documents);
 inline int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute);
-// The same for the embedding, which keeps indices.
+// Bytes that the embedding keeps, which are of indices.
 inline int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& options);
 
 // Bytes of the largest tensors that exist only while a unit or its gradients are computed: gradients between the
@@ -93,7 +93,7 @@ inline int64_t norm_weights(const ModelConfig& config) {
   return config.norm == Norm::layernorm && config.bias ? 2 * config.width : config.width;
 }
 
-// Those of the queries and of the keys of all heads.
+// The weights of the norms of queries and of keys, which all heads share.
 inline int64_t head_norm_weights(const ModelConfig& config) { return config.qk_norm ? 2 * config.head_dim : 0; }
 
 // Tokens of a rank between the cut layers, where with sequence parallelism each rank has a part of them.
@@ -214,7 +214,7 @@ inline int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions&
 
 inline int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t positions = config.positions == Positions::learned ? config.sequence * 8 : 0;
-  // If the table is cut by rows: indices within the rank's rows, and a mask of the tokens that other ranks hold.
+  // A table that is cut by rows keeps indices within the rank's rows, and a mask of the tokens that other ranks hold.
   const int64_t tokens = options.tensor_ranks > 1 ? options.samples * config.sequence * (8 + 1) : 0;
   return positions + tokens;
 }

@@ -69,7 +69,7 @@ inline std::unique_ptr<Vit> built(const ModelConfig& config, const nn::Build& bu
   return model;
 }
 
-// With every value from a normal distribution, so that no term is zero.
+// A network with every value from a normal distribution, so that no term is zero.
 inline std::unique_ptr<Vit> drawn(const ModelConfig& config, at::ScalarType type, uint64_t seed = 3) {
   auto model = built(config, {.type = type});
   draw_values(*model, type, seed, 0.2,

@@ -83,7 +83,7 @@ TEST_P(VitAgainstPyTorch, ForecastsLossAndGradientsAreAsAccurate) {
 INSTANTIATE_TEST_SUITE_P(Types, VitAgainstPyTorch, ::testing::Values(at::kFloat, at::kBFloat16),
                          [](const auto& type) { return std::string(c10::toString(type.param)); });
 
-// What is returned in fp32 even by a model of doubles is compared to its rounding.
+// Results that even a model of doubles returns in fp32 are compared to their rounding.
 TEST(VitInDouble, EqualsPyTorchTo1e10) {
   testing::PyTorch& pytorch = testing::shared_pytorch();
   const std::set<std::string> in_fp32 = {"forecast", "loss", "rmse", "bias", "persistence"};

@@ -1,4 +1,5 @@
-// The same of a vision transformer.
+// Parameters, floating-point operations and bytes of a vision transformer in closed form, against which the tests hold
+// what the trace of its units gives.
 #pragma once
 
 #include <algorithm>
@@ -22,14 +23,14 @@ struct AggregationFlops {
   double of_place = 0;  // at each place of each sample
 };
 inline AggregationFlops aggregation_flops(const ModelConfig& config);
-// Of one sample in one block: the linear layers, and the products of queries with keys and of probabilities with
-// values.
+// Operations of one sample in one block: the linear layers, and the products of queries with keys and of probabilities
+// with values.
 inline double attention_linear_flops(const ModelConfig& config);
 inline double attention_score_flops(const ModelConfig& config);
 inline double ffn_flops(const ModelConfig& config);
 inline double head_flops(const ModelConfig& config);
 
-// Of a sample: the linear functions of the lead and of the time.
+// Operations of one sample: the linear functions of the lead and of the time.
 inline double lead_and_time_flops(const ModelConfig& config);
 
 using schedule::UnitTableOptions;
@@ -42,7 +43,7 @@ inline int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOp
 inline int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOptions& options,
                                     config::Recompute recompute);
 inline int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute);
-// What stochastic depth adds to each half of a block.
+// Bytes that stochastic depth adds to each half of a block.
 inline int64_t drop_path_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t layer,
                                     config::Recompute recompute);
 inline int64_t embedding_temporary_bytes(const ModelConfig& config, const UnitTableOptions& options);
@@ -74,7 +75,7 @@ inline int64_t norm_bytes(const ModelConfig& config, const UnitTableOptions& opt
   return 2 * hidden_bytes(config, options) + 2 * own_places(config, options) * wide_bytes;
 }
 
-// That of queries and keys keeps its input and its statistics.
+// The norm of queries and keys keeps its input and its statistics.
 inline int64_t head_norm_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   if (!config.qk_norm) return 0;
   const int64_t heads = 2 * heads_on_rank(config, options);
@@ -94,13 +95,13 @@ inline int64_t context_columns(const ModelConfig& config, const UnitTableOptions
   return heads_on_rank(config, options) * config.head_dim();
 }
 
-// With sequence parallelism a gradient of all places exists of the rank's own besides.
+// Bytes of a gradient of the rank's own places, which exists beside that of all places with sequence parallelism.
 inline int64_t own_gradient_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   return options.sequence_parallel && options.tensor_ranks > 1 ? hidden_bytes(config, options) : 0;
 }
 
-// For the weight gradients of a half of a block: the input of its first product and the gradient of its output, which
-// with sequence parallelism exists of all places and of the rank's own, and what is between the products.
+// Bytes kept for the weight gradients of a half of a block: the input of its first product and the gradient of its
+// output, which with sequence parallelism exists of all places and of the rank's own, and what is between the products.
 inline int64_t half_deferred_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t columns) {
   const int64_t places = places_of(config, options);
   return places * (2 * config.width + columns) * options.element_bytes + own_gradient_bytes(config, options) +
@@ -180,7 +181,7 @@ inline int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOp
          (config.width + options.samples * inputs) * wide_bytes;
 }
 
-// Of a half of a block: a factor for each sample.
+// A half of a block keeps a factor for each sample.
 inline int64_t drop_path_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, int64_t layer,
                                     config::Recompute recompute) {
   const bool keeps = drop_path_of(config, layer) > 0 && recompute != config::Recompute::full;

@@ -174,7 +174,7 @@ TEST(Vit, DropoutAndStochasticDepthDependOnSampleAndStepAlone) {
   EXPECT_FALSE(outcome_of(config, at::kDouble, later, false, {whole}) == together);
 }
 
-// Of many samples, each skips the last block with its rate, and the others are scaled.
+// About half of many samples skip the last block, by its rate, and the others are scaled.
 TEST(Vit, StochasticDepthSkipsSamplesWhole) {
   ModelConfig config = small_vit();
   config.layers = 3;
@@ -237,7 +237,7 @@ TEST(Vit, AddsTheLastAnomalyTimesItsCoefficients) {
   EXPECT_TRUE(damping.value.eq(0.5).all().item<bool>());
 }
 
-// As a rank computes in an evaluation that has no samples left for it.
+// A rank computes an empty micro-batch in an evaluation that has no samples left for it.
 TEST(Vit, TakesAnEmptyMicroBatchInEvaluations) {
   const at::NoGradGuard no_grad;
   for (const SmallVit& small : small_vits()) {

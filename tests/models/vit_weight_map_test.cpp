@@ -188,7 +188,7 @@ TEST(VitWeightMap, InputsOfOneModelOnlyAreNewOrDropped) {
   EXPECT_EQ(map_to({}, keys).initial, lead);
 }
 
-// On other latitudes and longitudes by interpolation, of other outputs by name.
+// Damping is interpolated on other latitudes and longitudes, and matched by the names of other outputs.
 TEST(VitWeightMap, MatchesAndInterpolatesDamping) {
   const std::string damped = "model.predicts=\"damped_anomaly\"", name = "head.damping";
   EXPECT_TRUE(map_to({damped}, {damped}).computed.empty());

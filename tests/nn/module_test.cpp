@@ -173,7 +173,7 @@ TEST(Gradients, AllocatedZeroedAndCollected) {
   EXPECT_EQ(pair.scale.gradient.abs().max().item<double>(), 0.0);
 }
 
-// Without a sum, what memory holds counts as zero: poison in it must not be seen.
+// A gradient without a sum counts as zero whatever memory holds: poison in it must not be seen.
 TEST(Gradients, FirstSumOverwritesWhatMemoryHolds) {
   Pair pair({});
   Embedding rows(4, 3, 4, InitialValue::normal(1.0), {});

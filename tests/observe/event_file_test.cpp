@@ -32,7 +32,7 @@ TEST(EventFile, FramesHaveTheLengthAndTwoChecksums) {
   EXPECT_EQ(frame.substr(12, 3), "abc");
 }
 
-// What TensorBoard's reader, which checks the checksums, makes of a folder: {tag: [[step, value or null], ..]}.
+// Reads a folder with TensorBoard's reader, which checks the checksums: {tag: [[step, value or null], ..]}.
 Json read_by_tensorboard(const std::filesystem::path& folder) {
   const std::filesystem::path program = folder.parent_path() / "read.py", result = folder.parent_path() / "read.json";
   std::ofstream(program) << R"(import json, math, sys

@@ -53,7 +53,7 @@ std::string without_times(const std::string& lines) {
   return std::regex_replace(lines, std::regex(",\"time\":[0-9]{10,}\\.[0-9]+}\n"), "}\n");
 }
 
-// Of two losses that are trained on together, in every line and in the order of their names.
+// The figures are two losses that are trained on together, in every line and in the order of their names.
 TEST_F(Metrics, FiguresOfTheFamilyAreReadUnderTheirNames) {
   const MetricNames names{.items = "atoms",
                           .figures = {"loss_energy", "loss_forces"},
@@ -130,7 +130,7 @@ TEST_F(Metrics, FiguresOfSeveralDatasetsAreAnObjectForEachFigure) {
   EXPECT_EQ(read.evaluations.at(1), written);
 }
 
-// As a run has them that an earlier version began.
+// A run that an earlier version began has such lines.
 TEST_F(Metrics, LinesOfEarlierVersionsAreRead) {
   std::filesystem::create_directories(folder_);
   std::ofstream(file()) << "{\"step\":3,\"validation_loss\":4.5,\"validation_loss_by_corpus\":{\"a\":5.0,\"b\":4.0}}\n"
@@ -313,7 +313,7 @@ TEST_F(Metrics, LinesThatTheDiskRefusesWaitAndAreNotLost) {
   MetricsWriter writer(folder_, 0, of_text);
   write_steps(writer, 1, 2);
   {
-    // In the middle of the third line, so that a part of it is written.
+    // The limit lies in the middle of the third line, so that a part of it is written.
     const FileSizeLimit limit(std::filesystem::file_size(file()) * 5 / 4);
     write_steps(writer, 3, 5);
     writer.sync();

@@ -17,7 +17,7 @@ class RunSettings : public testing::Test {
     return folder_ / name;
   }
 
-  // Without the scratch folder before them.
+  // The names of the runs without the scratch folder before them.
   std::vector<std::string> names(const std::vector<std::filesystem::path>& folders,
                                  const std::vector<std::string>& keys = {}) {
     std::vector<std::string> names = names_by_settings(folders, keys);

@@ -1,4 +1,4 @@
-// How far a prediction is from a measurement, and which category is named when it is far.
+// Tests how far a prediction is from a measurement, and which category is named when it is far.
 #include "terrace/observe/step_comparison.h"
 
 #include <gmock/gmock.h>

@@ -74,7 +74,7 @@ TEST_F(SummaryTest, LossOfEachCorpus) {
   EXPECT_NE(text.find("data/long/name/of/b 5.500\n"), std::string::npos) << text;
 }
 
-// What was cut off, or is of another version, neither stops the summary nor counts in it.
+// A line that was cut off, or is of another version, neither stops the summary nor counts in it.
 TEST_F(SummaryTest, LeavesOutLinesThatLackKeysAndNumbersThatAreNotKnown) {
   write_run();
   std::ofstream(folder_ / "metrics.jsonl", std::ios::app) << "{\"step\":4,\"step_seconds\":9.5}\n"

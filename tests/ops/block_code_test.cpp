@@ -157,7 +157,7 @@ TEST(BlockCodes, DecodeNoNegativeZero) {
   }
 }
 
-// So that the norm of a gradient that went over the wire is not finite where the gradient was not.
+// The norm of a gradient that went over the wire is thereby not finite where the gradient was not.
 TEST(BlockCodes, DecodeABlockWithANaNOrAnInfinityAsNaN) {
   for (const BlockCode code : codes) {
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(),

@@ -130,7 +130,7 @@ TEST_P(ExponentialLoss, HoldsWhereverLogitsAre) {
   }
 }
 
-// So a chunk's rows and the number of threads change no bit, even where some rows are computed again.
+// A chunk's rows and the number of threads thereby change no bit, even where some rows are computed again.
 TEST_P(ExponentialLoss, ComputesEachRowByItself) {
   LossProblem problem(GetParam(), 150, 32, 400, 410);
   problem.hidden.narrow(0, 20, 100).mul_(20);

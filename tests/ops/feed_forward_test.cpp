@@ -51,7 +51,7 @@ void expect_close(const at::Tensor& a, const at::Tensor& b, double relative) {
   EXPECT_LE(a.sub(b).abs().max().item<double>(), relative * b.abs().max().item<double>());
 }
 
-// Of both layers and of what they gave: the results and, where they have them, all gradients.
+// Expects of both layers the same results and, where they have them, the same gradients.
 void expect_same(Layers& fused, const at::Tensor& y, Layers& apart, const at::Tensor& expected) {
   constexpr double rounding = 40 * 0x1p-24;  // sums of 40 terms, rounded in another order
   expect_close(y, expected, rounding);

@@ -45,7 +45,7 @@ at::Tensor probabilities(const at::Tensor& query, const at::Tensor& key, const L
   return at::softmax(scores.masked_fill(hidden, -std::numeric_limits<double>::infinity()), -1);
 }
 
-// Of one or several sequences of equal length, [B, T, H, hd].
+// The context of one or several sequences of equal length, [B, T, H, hd].
 at::Tensor context_of(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const Limits& limits) {
   const int64_t group = query.size(2) / key.size(2);
   return at::matmul(probabilities(query, key, limits), value.transpose(1, 2).repeat_interleave(group, 1))

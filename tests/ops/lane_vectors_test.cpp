@@ -15,7 +15,7 @@
 namespace terrace::ops::cpu {
 namespace {
 
-// What a loop over n elements computes: e^x, x with 0 behind the end, and their sum.
+// Results of a loop over n elements: e^x, x with 0 behind the end, their sum and the largest x.
 template <typename T>
 struct Computed {
   std::vector<T> exponentials, products;
@@ -136,7 +136,7 @@ TYPED_TEST(LaneVectors, ComputeWhatALoopOverElementsDoes) {
     }
     EXPECT_NEAR(static_cast<double>(all.sum), sum, 1e-5 * static_cast<double>(n) * std::abs(sum));
     EXPECT_EQ(all.top, top);
-    // What is behind the last element is not touched.
+    // The element behind the last one is not touched.
     EXPECT_EQ(A{widen(all.exponentials.back())}, A{7});
     EXPECT_EQ(A{widen(all.products.back())}, A{7});
   }

@@ -31,7 +31,7 @@ class MessagesTest : public ::testing::Test {
     return at::randn(sizes, generator_, at::TensorOptions().dtype(at::kDouble)).to(type);
   }
 
-  // Of so many pairs of 13 atoms, some of them of an atom with itself. The last atom has no edges.
+  // Draws `count` pairs of 13 atoms, some of them of an atom with itself. The last atom has no edges.
   Pairs drawn_pairs(bool mutual, int64_t count = 40) {
     const auto options = at::TensorOptions().dtype(at::kLong);
     const at::Tensor a = at::randint(0, 12, {count}, generator_, options),

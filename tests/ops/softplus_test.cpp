@@ -18,7 +18,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Of several vectors and a rest, and beyond where the exponential is 0 or infinite in fp32.
+// Inputs that fill several vectors and a rest, and reach beyond where the exponential is 0 or infinite in fp32.
 at::Tensor values(at::ScalarType type) {
   const at::Tensor moderate = at::linspace(-20, 20, 1237, at::kDouble);
   return at::cat({moderate, at::tensor({-1e4, -100.0, -87.5, 88.5, 100.0, 1e4}, at::kDouble)}).to(type);

@@ -34,7 +34,7 @@ at::Tensor normal(at::IntArrayRef shape, at::ScalarType type = at::kFloat, uint6
   return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::TensorOptions()).to(type);
 }
 
-// Of a processor that runs the kernels of AVX2, also where it runs wider ones.
+// Tests for a processor that runs the kernels of AVX2, also where it runs wider ones.
 class Avx2Kernels : public ::testing::TestWithParam<at::ScalarType> {
  protected:
   void SetUp() override {
@@ -164,7 +164,7 @@ TEST_P(Avx2Kernels, AttentionOfSeveralBlocksIsRoundedOnce) {
 INSTANTIATE_TEST_SUITE_P(Types, Avx2Kernels, ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf),
                          [](const auto& type) { return std::string(c10::toString(type.param)); });
 
-// What the environment allows is what torch may use.
+// Our kernels use no wider vectors than the environment allows torch.
 TEST(VectorSet, IsNoWiderThanTorchs) {
   const std::string torchs = at::get_cpu_capability();
   if (torchs != "AVX512") {

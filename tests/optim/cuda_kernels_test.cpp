@@ -65,7 +65,7 @@ TEST_F(CudaOptimizer, AdamWGivesTheCpusBits) {
   }
 }
 
-// Of one gradient after another; the first piece is whole, or the end of one.
+// Sums squares of one gradient after another; the first piece is whole, or the end of one.
 TEST_F(CudaOptimizer, SquaresGiveTheCpusBits) {
   for (const int64_t size : sizes) {
     for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {

@@ -46,7 +46,7 @@ TEST(ExactSum, RoundsSumsOfEqualTermsOnce) {
   }
 }
 
-// To nearest, ties to even; the smallest term decides a tie from far below.
+// Sums round to nearest, ties to even; the smallest term decides a tie from far below.
 TEST(ExactSum, RoundsToNearest) {
   const double half_of_last = 0x1p-53;
   EXPECT_EQ(value_of(sum_of({1.0, half_of_last})), 1.0);

@@ -52,7 +52,7 @@ std::vector<ActivationCase> activation_cases() {
   };
 }
 
-// By rank, the bytes that are alive before each micro-batch.
+// The bytes that are alive before each micro-batch, by rank.
 std::vector<std::vector<int64_t>> alive(const ActivationCase& c, const char* schedule, int64_t micro_batches) {
   const Training training{.model = c.model,
                           .precision = c.precision,
@@ -167,7 +167,7 @@ TEST_F(Activations, MatchTheFormula) {
   }
 }
 
-// With and without dropout, whose backward makes another gradient tensor.
+// The formula holds with and without dropout, whose backward makes another gradient tensor.
 TEST_F(Activations, DeferredWeightGradientsMatchTheFormula) {
   std::vector<ActivationCase> all = activation_cases();
   for (const char* name : {"gpt2", "llama"}) all.push_back({name});
@@ -188,7 +188,7 @@ TEST_F(Activations, AliveAsLongAsTheScheduleSays) {
       const std::vector<int64_t>& own = bytes.at(static_cast<size_t>(stage));
       ASSERT_EQ(own.size(), 6u);
       for (int64_t i = 0; i < 6; ++i) {
-        // Before a forward: the earlier micro-batches whose backward has not run.
+        // The earlier micro-batches whose backward has not run are alive before a forward.
         const int64_t kept = std::min(i, stages - stage - 1) * expected_bytes(c, stage);
         EXPECT_GE(own[static_cast<size_t>(i)], kept) << "stage " << stage;
         EXPECT_LE(own[static_cast<size_t>(i)], kept + in_transfer) << "stage " << stage;
@@ -197,8 +197,8 @@ TEST_F(Activations, AliveAsLongAsTheScheduleSays) {
   }
 }
 
-// Before each forward of ZB-H1: the micro-batches between forward and input gradient, those between input gradient and
-// weight gradients, and hidden states in transfer.
+// Bytes that are alive before each forward of ZB-H1: the micro-batches between forward and input gradient, those
+// between input gradient and weight gradients, and hidden states in transfer.
 TEST_F(Activations, DeferredInputsAreAliveAsLongAsTheScheduleSays) {
   using Kind = schedule::Instruction::Kind;
   const auto lists = schedule::instructions(

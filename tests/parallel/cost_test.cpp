@@ -49,7 +49,7 @@ struct Formula {
   static bool quantized(config::WireType type) {
     return type == config::WireType::int8 || type == config::WireType::int4 || type == config::WireType::fp8;
   }
-  // Of values that fill blocks of 256: one byte or half a byte for each, and four bytes for each block.
+  // The payload of values that fill blocks of 256: one byte or half a byte for each, and four bytes for each block.
   static int64_t payload(config::WireType type, int64_t values, int64_t kept_bytes) {
     if (!quantized(type))
       return values * (type == config::WireType::same ? kept_bytes : type == config::WireType::bf16 ? 2 : 4);
@@ -61,9 +61,9 @@ struct Formula {
     const auto add = [&](const char* group, int64_t calls, int64_t bytes) {
       if (calls > 0) counts[group] = {calls, bytes};
     };
-    // So many calls on `values` in all, of which `bytes_of(whether inside a node)` is the payload, among ranks that
-    // differ from `inner` to `outer`. By rails, m = node / inner of them are in a node: each sends (m - 1) / m of the
-    // payload inside it, and of one part in m to the other nodes.
+    // Adds `calls` calls on `values` in all, of which `bytes_of(whether inside a node)` is the payload, among ranks
+    // that differ from `inner` to `outer`. By rails, m = node / inner of them are in a node: each sends (m - 1) / m of
+    // the payload inside it, and of one part in m to the other nodes.
     const auto add_hops = [&](const std::string& group, int64_t calls, int64_t values, int64_t inner, int64_t outer,
                               const auto& bytes_of) {
       const int64_t ranks = outer / inner;
@@ -113,7 +113,7 @@ struct Formula {
     StateBytes bytes{.weights = total() / w * value_bytes, .gradients = total() / g * 4};
     // An int8 code for each element that is reduced, with the scales.
     if (feeds_back) {
-      // By rails, the sums that are rounded between nodes are those of several ranks.
+      // The sums that are rounded between nodes are those of several ranks if they go by rails.
       const auto feeds = [&](int64_t inner, int64_t outer) {
         const bool hops = inner < node && node < outer;
         return outer > inner && quantized(type_of(reduce_type, hops || lies_in_node(outer)));

@@ -31,9 +31,10 @@ class Scaled : public torch::autograd::Function<Scaled> {
 
 class LinearStack : public models::Model {
  public:
-  // Sequences of `inputs` tokens; `layers` layers of `width` outputs; the loss is the sum of the last layer's outputs.
-  // With tied weights, the last layer uses the weights of the layer before it. With an `inner` width, the first layer
-  // and every second layer after it have `inner` outputs and may be cut by outputs, and the layers between by inputs.
+  // The model takes sequences of `inputs` tokens and has `layers` layers of `width` outputs; the loss is the sum of the
+  // last layer's outputs. With tied weights, the last layer uses the weights of the layer before it. With an `inner`
+  // width, the first layer and every second layer after it have `inner` outputs and may be cut by outputs, and the
+  // layers between by inputs.
   LinearStack(int64_t inputs, int64_t width, int64_t layers, bool whole_numbers, bool tied, const nn::Build& build,
               int64_t inner = 0)
       : type_(build.type), tied_(tied) {

@@ -14,7 +14,7 @@ struct StartMemory {
   int64_t kept = 0, peak = 0;
 };
 
-// By rank.
+// Starts the training and returns the memory by rank.
 std::vector<StartMemory> start(const Training& training, const Layout& layout) {
   std::vector<StartMemory> memory(static_cast<size_t>(layout.ranks));
   comm::run_threads(layout.ranks, {}, [&](comm::World& world) {
@@ -47,8 +47,8 @@ Sizes sizes_of(const Training& training, const config::LayoutConfig& layout, int
   return sizes;
 }
 
-// What a start may hold for a while: fp32 weights and gradients of a segment while its buffers are made, and later,
-// instead of them, the initial values of a parameter.
+// Bytes that a start may hold for a while: fp32 weights and gradients of a segment while its buffers are made, and
+// later, instead of them, the initial values of a parameter.
 int64_t passing_bytes(const Sizes& sizes) {
   return std::max(sizes.largest_segment * (4 + 4), sizes.largest_parameter * 4);
 }
@@ -75,7 +75,7 @@ TEST(StartMemory, PeaksAtWhatARankKeepsPlusOneSegment) {
   }
 }
 
-// So a start can miss the bound.
+// A start that allocates the whole model first misses the bound, so the test can fail.
 TEST(StartMemory, ExceedsTheBoundIfTheModelIsAllocatedFirst) {
   const Training training{.model = "cut_gpt2_deep", .allocates_first = true};
   const Sizes sizes = sizes_of(training, layout_config(many_ranks, false), 1);

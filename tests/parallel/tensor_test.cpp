@@ -38,7 +38,7 @@ TEST(TensorParallel, LlamaWithRecomputedAttention) {
 
 TEST(TensorParallel, FewerKeysAndValuesThanRanks) { expect_tensors({.model = "cut_llama_sharing"}, {2, 4}); }
 
-// Of queries, keys and values alone; with four ranks, two hold the bias of the same key and value.
+// Only queries, keys and values have biases; with four ranks, two hold the bias of the same key and value.
 TEST(TensorParallel, BiasesOfQueriesKeysAndValues) { expect_tensors({.model = "cut_qwen2_sharing"}, {2, 4}); }
 
 // Every rank has the weights of the norms and the gradients that its heads give, with and without keys of its own.

@@ -58,9 +58,9 @@ struct Outcome {
   std::map<std::string, at::Tensor> weights, m, v;
   std::vector<StateBytes> bytes, peak_bytes;  // by rank, after the last step and until then
   std::vector<int64_t> optimizer_bytes;       // by rank
-  // By rank, bytes of the last step's tensors before each forward of the stage's first chunk.
+  // Bytes of the last step's tensors before each forward of the stage's first chunk, by rank.
   std::vector<std::vector<int64_t>> alive;
-  // By rank, of the last step: kinds of calls by group.
+  // Kinds of calls of the last step by group, by rank.
   std::vector<std::map<std::string, std::map<comm::Kind, comm::Traffic>>> traffic;
 };
 
@@ -163,7 +163,7 @@ inline models::Batch batch_of(int64_t step, int64_t first, int64_t count, const 
   return batch;
 }
 
-// By loss of the model, for a step of all ranks together.
+// The scales of the model's losses, for a step of all ranks together.
 inline std::vector<double> gradient_scales(const Training& training, int64_t step) {
   const std::vector<double> counts = batch_of(step, 0, training.sequences, training.model).counts;
   return models::gradient_scales(small_model(training, at::kFloat)->losses(), counts, 1.0);

@@ -94,7 +94,7 @@ Layouts only(Layouts layouts, const std::function<bool(const config::Config&)>& 
   return layouts;
 }
 
-// Where the key has an effect, the layouts are those of all layouts that have the value.
+// Expects that the layouts with a kept key are those of all layouts that have its value, where the key has an effect.
 template <typename Field, typename Value>
 void expect_kept(
     const std::string& key, const Field& field, const Value& value,
@@ -168,7 +168,7 @@ TEST(LegalLayouts, KeepOnlyWhatTheLimitsAllow) {
   EXPECT_TRUE(allowed == only(all, small));
 }
 
-// With micro_batch = 0 its samples depend on the data-parallel ranks.
+// The samples of a micro-batch depend on the data-parallel ranks if micro_batch = 0.
 TEST(BestLayouts, KeptKeysHaveTheirOwnPredictions) {
   config::Config config = four_layers_of_48();
   config.train.micro_batch = 0;

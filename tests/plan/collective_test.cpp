@@ -104,7 +104,7 @@ TEST(DirectTime, TakenForGathersAndSumsIfTheTierSaysSo) {
   EXPECT_EQ(time(Collective::all_reduce, two_nodes).seconds, 2 * gather.seconds);
   const CollectiveTime ring = time_of(Collective::all_gather, 400, two_nodes);
   EXPECT_EQ(ring.seconds - ring.latency_seconds, 4 * 300.0 / 200);
-  // With one rank a node both send the same, and inside a node this one has rings.
+  // Both algorithms send the same with one rank a node, and inside a node this one has rings.
   EXPECT_EQ(time(Collective::all_gather, group_of(4, 8)).seconds,
             time_of(Collective::all_gather, 400, group_of(4, 8)).seconds);
   EXPECT_EQ(time(Collective::all_gather, group_of(8)).algorithm, Algorithm::ring);
@@ -191,7 +191,7 @@ TEST(BruckTime, MatchesHandCalculation) {
   EXPECT_EQ(time_of(Collective::all_reduce, 640, group_of(64), {Algorithm::bruck}).algorithm, Algorithm::ring);
 }
 
-// Among the eight nodes first, with 80 bytes in each of eight groups, then inside the nodes.
+// The first call is among the eight nodes, with 80 bytes in each of eight groups, the second one inside the nodes.
 TEST(TwoHopTime, SumsBothCalls) {
   const std::vector<Algorithm> both = {Algorithm::ring, Algorithm::two_hop};
   const CollectiveTime gather = time_of(Collective::all_gather, 640, group_of(64), both);

@@ -51,7 +51,7 @@ TEST(MemoryNeed, HoldsTheInputsOfDeferredWeightGradients) {
             static_cast<double>(deferred_first + kept_first + 2 * deferred));
 }
 
-// With checkpoints beside training: the copies, 12 bytes a parameter, are in the machine's memory on GPUs too.
+// A run with checkpoints beside training: the copies, 12 bytes a parameter, are in the machine's memory on GPUs too.
 config::Config saving() {
   config::Config config = two_stages();
   config.checkpoint.every = 10;

@@ -46,7 +46,7 @@ constexpr int64_t int4_bytes(int64_t values) { return values / 2 + values / 64; 
 
 TEST(CallMemory, OneHopMatchesHandCalculation) {
   const PlannedRun run(three_level(), 16, 8);
-  // Of two parts: the own payload, and both.
+  // The weights have two parts; the own payload and those of both parts take memory.
   const int64_t gathered = 3 * int8_bytes(32'768);
   EXPECT_EQ(of(run, Movement::gather_weights), (CallMemory{gathered, gathered, gathered, 0}));
   const int64_t updated = 9 * int8_bytes(4'096);
@@ -70,7 +70,7 @@ TEST(CallMemory, ErrorFeedbackEncodesWithTwoCopiesOfAPart) {
   EXPECT_EQ(memory.moving, 2 * payloads);
 }
 
-// In bf16, one hop between nodes and one inside: gradients are summed over all 16 ranks.
+// Gradients in bf16 take one hop between nodes and one inside: they are summed over all 16 ranks.
 TEST(CallMemory, RailsKeepTheSumsBetweenTheHops) {
   config::Config config = three_level();
   config.layout.sharding = config::Sharding::zero3;
@@ -102,7 +102,7 @@ TEST(CallMemory, MovementsInsideNodesHaveTheNodeType) {
   EXPECT_EQ(of(run, Movement::reduce_across), (CallMemory{across, across, across, 0}));
 }
 
-// By rails, payloads are decoded between the hops and sums in bf16 are encoded.
+// Payloads are decoded between the hops of rails, and sums in bf16 are encoded.
 TEST(CallMemory, TwoTypesByRailsMatchHandCalculation) {
   config::Config config = three_level();
   config.layout.sharding = config::Sharding::zero3;

@@ -1,4 +1,4 @@
-// What the page of a plan says in words, of a run that fits and of one that does not.
+// Tests what the page of a plan says in words, of a run that fits and of one that does not.
 #include "terrace/plan/plan_page.h"
 
 #include <gtest/gtest.h>

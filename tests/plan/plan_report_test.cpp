@@ -178,7 +178,7 @@ TEST(ArithmeticIntensity, FlopsAndBytesOfOneMicroBatchOnTheSlowestStage) {
   EXPECT_EQ(text_of(intensity), "15 FLOP a byte of memory, 3e+03 and 200 of one micro-batch; the ridge is at 20");
 }
 
-// It is the same with more micro-batches, and recompute repeats work that moves bytes too.
+// The intensity is the same with more micro-batches, and recompute repeats work that moves bytes too.
 TEST(ArithmeticIntensity, OfAPlanInTextAndJson) {
   config::Config config = small_gpt(2);
   const Target target{.machine = small_machine(), .software = {}, .devices = 1};

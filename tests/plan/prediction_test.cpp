@@ -138,7 +138,7 @@ TEST(Prediction, PausesBeforeEachPassAndSendsAtTheRateOfTheProgram) {
     EXPECT_NEAR(pausing.step_seconds - plain.step_seconds, 8 * 3, 1e-9 * plain.step_seconds);
     EXPECT_NEAR(computation(pausing) - computation(plain), 8 * 3, 1e-9 * plain.step_seconds);
     target.software.pause_seconds = 0;
-    // Of 16 x 24 fp32 numbers, over links of 10 bytes/s.
+    // Transfers of 16 x 24 fp32 numbers go over links of 10 bytes/s.
     target.software.send_bandwidth = 4;
     EXPECT_NEAR(predict(config, target).step_seconds - plain.step_seconds, 6 * 16 * 24 * 4 * (1 / 4.0 - 1 / 10.0),
                 1e-9 * plain.step_seconds);
@@ -190,7 +190,8 @@ TEST(Prediction, CountsTheCodingOfQuantizedMovements) {
   const auto [all, gathered] = moved_values(PlannedRun(config, 2, 2));
   const double expected = 4 * (gathered * (0.5 / 1000 + 1.0 / 2000) + all * (1.0 / 500 + 1.0 / 2000));
   EXPECT_NEAR(coding_seconds(config, 2), expected, 1e-9 * expected);
-  // To nearest, and two decodings and an encoding more, of the errors and of a rank's own payload.
+  // Error feedback rounds to nearest, and takes two decodings and an encoding more, of the errors and of a rank's own
+  // payload.
   config.layout.error_feedback = true;
   const double with_feedback = 4 * (gathered * (0.5 / 1000 + 1.0 / 2000) + all * (2.0 / 1000 + 3.0 / 2000));
   EXPECT_NEAR(coding_seconds(config, 2), with_feedback, 1e-9 * with_feedback);

@@ -67,7 +67,7 @@ TEST(PublishedErrors, RefusesOtherText) {
   EXPECT_THROW(read_published_errors("errors"), UserError);
 }
 
-// Those of the built-in file, of which house.plan_errors says that the benchmark writes them.
+// The built-in file has these errors; house.plan_errors says that the benchmark writes them.
 TEST(PublishedErrors, BuiltInOnesHaveEveryKindOnce) {
   std::map<std::string, int> kinds;
   for (const PublishedErrors& one : published_errors()) {

@@ -24,7 +24,7 @@ inline machine::Machine small_machine() {
   return machine;
 }
 
-// The same with a link of 10 bytes/s for each device, over which every call goes.
+// The small machine with a link of 10 bytes/s for each device, over which every call goes.
 inline machine::Machine machine_with_one_tier() {
   machine::Machine machine = small_machine();
   machine.tiers = {

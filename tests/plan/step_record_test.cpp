@@ -96,8 +96,8 @@ TEST(PredictedStep, SendsOfAPipelineAreAGroup) {
   EXPECT_EQ(group_of(step_record(small_gpt(4), target), "stages").bytes, 0);
 }
 
-// What a group's calls are waited for is the same figure in the table of a stage's seconds and in that of the groups,
-// and no more than the time of the calls, also where values are encoded and sums added up.
+// The time that a group's calls are waited for is the same figure in the table of a stage's seconds and in that of the
+// groups, and no more than the time of the calls, also where values are encoded and sums added up.
 TEST(PredictedStep, WaitsForGroupsAreThoseOfTheStageThatIsNamed) {
   Target target{.machine = small_machine(), .software = {}, .devices = 8};
   target.software.gathers_while_computing = target.software.reduces_while_computing = false;
@@ -116,7 +116,7 @@ TEST(PredictedStep, WaitsForGroupsAreThoseOfTheStageThatIsNamed) {
   }
 }
 
-// What is taken is freed within the step, and the counted memory is a bound of it.
+// Memory that is taken is freed within the step, and the counted memory is a bound of it.
 TEST(MemoryOverTime, ReturnsToTheStatesAndStaysWithinTheCountedMemory) {
   using enum config::PipelineSchedule;
   const Target target{.machine = small_machine(), .software = {}, .devices = 4};

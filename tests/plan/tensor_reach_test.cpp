@@ -1,4 +1,4 @@
-// What is said of groups of tensor ranks that leave a node or a package.
+// Tests what is said of groups of tensor ranks that leave a node or a package.
 #include "terrace/plan/tensor_reach.h"
 
 #include <fmt/format.h>

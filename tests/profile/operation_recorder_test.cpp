@@ -84,7 +84,7 @@ TEST(OperationCost, BytesAreThoseOfTensorsInAndOut) {
   EXPECT_EQ(sum_of(record([&] { at::mm_out(out, matrix, matrix); })).bytes, 3 * 144);
   // An embedding reads only three rows of its table.
   EXPECT_EQ(sum_of(record([&] { at::embedding(table, rows); })).bytes, 24 + 2 * 48);
-  // What a copy overwrites is not read.
+  // Memory that a copy overwrites is not read.
   at::Tensor half = at::ones({10}, at::kHalf);
   const at::Tensor whole = at::ones({10});
   EXPECT_EQ(sum_of(record([&] { half.copy_(whole); })).bytes, 10 * 4 + 10 * 2);

@@ -12,7 +12,7 @@
 
 namespace terrace::testing {
 
-// What a case reads its inputs from.
+// The tensors from which a case reads its inputs.
 class Leaves {
  public:
   explicit Leaves(const Tensors& inputs) {

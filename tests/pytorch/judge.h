@@ -32,8 +32,8 @@ inline double unit_roundoff(at::ScalarType type) {
 // programs passes 2 now and then, over half a dozen draws it stays near 1.
 class ErrorTally {
  public:
-  // What the sums over the draws are of: of errors as they are, or of errors in units of their own size (ours, theirs
-  // and a rounding together), so that all draws have equal weight. The latter is for functions with jumps, such as a
+  // Says what is summed over the draws: errors as they are, or errors in units of their own size (ours, theirs and a
+  // rounding together), so that all draws have equal weight. The latter is for functions with jumps, such as a
   // derivative where the largest of two nearly equal values decides: the draw in which a rounding turns it outweighs
   // all others.
   enum class Draws { by_size, equal };

@@ -37,7 +37,7 @@ Instructions without_receives(Instructions list) {
   return list;
 }
 
-// Where the receive of each micro-batch and chunk stands among the instructions that are no receives.
+// The place of the receive of each micro-batch and chunk among the instructions that are no receives.
 std::map<std::string, size_t> places_of_receives(const Instructions& list) {
   std::map<std::string, size_t> places;
   size_t others = 0;
@@ -158,7 +158,8 @@ TEST(Schedules, PostEachReceiveOneComputationAhead) {
   }
 }
 
-// In unit times stage 0 makes activation 1 while stage 1 computes F0, so stage 1 posts the receive of it before F0.
+// If each computation takes one unit of time, stage 0 makes activation 1 while stage 1 computes F0, so stage 1 posts
+// the receive of it before F0.
 TEST(Schedules, SendsAndReceivesOfTwoStages) {
   const auto lists = instructions({PipelineSchedule::one_f_one_b, 2, 2, 1});
   EXPECT_EQ(
@@ -244,8 +245,8 @@ TEST(Refusal, NamesAValidAlternative) {
   EXPECT_EQ(refusal({PipelineSchedule::interleaved, 3, 7, 5}), "");
 }
 
-// At most 3 activations and 4 inputs of weights, together at most 5. With 10 and 4 bytes each: 3 * 10 + 2 * 4; with 1
-// and 4 bytes each, as with recompute: 4 * 4 + 1.
+// The bound is at most 3 activations and 4 inputs of weights, together at most 5. With 10 and 4 bytes each: 3 * 10 + 2
+// * 4; with 1 and 4 bytes each, as with recompute: 4 * 4 + 1.
 TEST(Live, TakesTheMostBytesThatItAllows) {
   const Live live{3, 4, 5};
   EXPECT_EQ(live.bytes(10, 4), 38);

@@ -54,7 +54,8 @@ TEST(PipelineTimes, TwoStagesMatchHandCalculation) {
   EXPECT_EQ(second, (std::vector<TimeInterval>{{2.5, 4.5}, {4.5, 8.5}, {8.5, 10.5}, {10.5, 14.5}}));
 }
 
-// As above, but stage 0 sends F0 2-2.5 and F1 4.5-5, and stage 1 sends B0 8.5-9 and begins F1 and B1 later by 0.5.
+// The times are those of the test above, but stage 0 sends F0 2-2.5 and F1 4.5-5, and stage 1 sends B0 8.5-9 and begins
+// F1 and B1 later by 0.5.
 TEST(PipelineTimes, SendsThatOccupyTheStageMatchHandCalculation) {
   const StageChunkCosts chunk{
       .forward = 2, .input_gradient = 3, .weight_gradient = 1, .send_activation = 0.5, .send_gradient = 0.5};

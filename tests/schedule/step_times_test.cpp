@@ -80,7 +80,7 @@ TEST(StepTimes, TwoSegmentsMatchHandCalculation) {
   EXPECT_EQ(stage.hidden_share(), 0.5);
 }
 
-// As above, and the stage is occupied for 1 at the end of each movement:
+// The step is that of the test above, and the stage is occupied for 1 at the end of each movement:
 //   link     gather 0 0-2  gather 1 2-4     gather 0 5-7   reduce 1 8-10                 reduce 0 12-14
 //   compute  (wait) codes 2-3  F0 3-4  codes 4-5  L1 5-8  codes 8-9  B0 9-11  codes 11-12  (wait) codes 14-15
 TEST(StepTimes, CodingOccupiesTheStageAtTheEndOfAMovement) {

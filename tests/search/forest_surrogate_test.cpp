@@ -38,7 +38,7 @@ TEST(ForestSurrogate, PromisesTheSameEverywhereWhileAllFail) {
   for (const double x : {0, 25, 70, 100}) EXPECT_EQ(surrogate.promise({x}), surrogate.promise({50}));
 }
 
-// Also with one trial at a time under way.
+// A pending trial is taken for known also with one trial at a time under way.
 TEST(ForestSurrogate, TakesAPendingTrialForKnown) {
   const Space space = line();
   ForestSurrogate finished(space, 1), pending(space, 1);

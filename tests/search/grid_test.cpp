@@ -57,7 +57,7 @@ TEST(Grid, FollowsConditionsUponConditionalParameters) {
   // d needs both b and e.
   expect_each_point_once({integers("a", 0, 1), integers("b", 0, 1, {{"a", {int64_t{1}}}}), integers("e", 0, 2),
                           integers("d", 0, 4, {{"b", {int64_t{0}}}, {"e", {int64_t{2}}}})},
-                         // Without b: a = 0, 3 of e. b = 0: e = 0, 1, or 2 with 5 of d. b = 1: 3 of e.
+                         // These are without b: a = 0, 3 of e. b = 0: e = 0, 1, or 2 with 5 of d. b = 1: 3 of e.
                          3 + 7 + 3);
 }
 

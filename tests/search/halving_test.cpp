@@ -1,4 +1,4 @@
-// Which trials continue, and when.
+// Tests which trials continue, and when.
 #include "terrace/search/halving.h"
 
 #include <gtest/gtest.h>

@@ -9,7 +9,8 @@ namespace terrace::search {
 namespace {
 
 TEST(LogisticTrend, FitsTheSharesOfACategory) {
-  // Of the first category 3 of 4 are 1, of the second one 1 of 4; a prior draws both a little towards each other.
+  // Outcomes are 1 for 3 of 4 in the first category, and for 1 of 4 in the second one; a prior draws both a little
+  // towards each other.
   std::vector<double> points, outcomes;
   for (int i = 0; i < 400; ++i) {
     points.push_back(i < 200 ? 0 : 1);

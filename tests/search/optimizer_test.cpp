@@ -221,7 +221,7 @@ TEST(Optimizer, FindsTheParetoFrontOfTwoGoals) {
   EXPECT_GE(found.size(), 10);
   EXPECT_LT(on_the_front(Method::random).size(), 5);
   EXPECT_GT(on_the_front(Method::forest).size(), 5);
-  // Of the whole front, not only of its ends or its middle.
+  // The points are of the whole front, not only of its ends or its middle.
   EXPECT_LE(*found.begin(), 10);
   EXPECT_GE(*found.rbegin(), 70);
   EXPECT_TRUE(std::ranges::any_of(found, [](double a) { return a > 25 && a < 55; }));

@@ -19,7 +19,7 @@
 namespace terrace::search {
 namespace {
 
-// Without the columns of times, which no two searches share.
+// The table without the columns of times, which no two searches share.
 std::string without_times(const std::string& csv) {
   std::string text;
   size_t commas = 0;
@@ -179,7 +179,7 @@ TEST_F(SmallSearch, LeavesOutParametersWhoseConditionDoesNotHoldAndContinues) {
     }
     const std::string whole = csv(method);
     EXPECT_NE(whole.find("\n,1f1b,"), std::string::npos) << whole;
-    // With empty cells in the file the search is the same as if it had not been killed.
+    // A search continues from a file with empty cells as if it had not been killed.
     const size_t half = whole.find('\n', whole.size() / 2);
     std::filesystem::resize_file(folder / "results.csv", half + 3);
     EXPECT_EQ(search(study, {.folder = folder}).trials.size(), 6);

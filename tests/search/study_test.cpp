@@ -21,7 +21,7 @@ class StudyFile : public testing::Test {
     }
     return "";
   }
-  // Of a file with these lines below [search].
+  // The refusal of a file with these lines below [search].
   std::string refusal_of(const std::string& rest, const std::string& more = "") const {
     return refusal(search_table(config_, more) + rest);
   }

@@ -79,7 +79,7 @@ TEST_F(WorkersOfAFolder, JoinOnlyTheSameSearch) {
   EXPECT_THAT(
       refusal(parse_study(search_table(config) + small_parameters + "[derived]\ntrain.steps = 20\n", "a"), true),
       HasSubstr("train.steps = 20"));
-  // What each may have for itself.
+  // Each worker may have its own values of these keys.
   EXPECT_EQ(refusal(small_study(folder_, "trials = 5\nseed = 7\nparallel = 3\n"), true), "");
 }
 
@@ -181,7 +181,7 @@ TEST_F(WorkersOfAFolder, DeadWorkersLeaveTheFolderToANewSearch) {
   EXPECT_EQ(refusal(study_, false), "");
 }
 
-// Its process was suspended, and the others went on without it.
+// The process of the worker was suspended, and the others went on without it.
 TEST_F(WorkersOfAFolder, RejoinsAfterBeingTakenForDead) {
   Workers one(path_, study_, true);
   {

@@ -124,7 +124,7 @@ TEST_F(CheckedRun, AStagingFolderThatOthersCanWriteToIsFound) {
   EXPECT_THAT(problems_of(config), ElementsAre(HasSubstr("can be written to by others")));
 }
 
-// What the ranks were doing when they ended helps to find a failure, but nobody looks for one after a refusal.
+// The last calls of the ranks help to find a failure, but nobody looks for one after a refusal.
 TEST_F(CheckedRun, ARefusedResumeNamesNoOldConfigurationAndWritesNoCalls) {
   for (const int64_t ranks : {1, 2}) {
     SCOPED_TRACE(ranks);

@@ -77,7 +77,7 @@ class StagedRuns : public TinyRun {
   std::filesystem::path disk_ = folder_ / "disk";
 };
 
-// On one node, on nodes of one and of two ranks, and where ranks of a node read nothing or the same.
+// Runs are on one node, on nodes of one and of two ranks, and with ranks of a node that read nothing or the same.
 TEST_F(StagedRuns, TrainTheSameBitsOnNodesOfAnySize) {
   struct Case {
     int64_t ranks;

@@ -56,7 +56,7 @@ class FedBackRuns : public TinyRun {
     return tiny_config(keys);
   }
 
-  // What the run logs.
+  // Runs a training and returns its log.
   std::string start(const std::string& name, const FedBackLayout& layout, const Keys& keys = {},
                     const std::string& resume = "") {
     testing::internal::CaptureStdout();
@@ -147,7 +147,7 @@ TEST_F(FedBackRuns, ErrorsBeginAtZeroIfSavedOnesDifferOrAreMissing) {
   EXPECT_THAT(start("run", one, {"train.steps=8"}, "auto"), HasSubstr("are not used: this run keeps none"));
 }
 
-// Which reductions round a rank's own gradient, and so keep errors, depends on the type of the calls inside nodes.
+// The type of the calls inside nodes decides which reductions round a rank's own gradient, and so keep errors.
 TEST_F(FedBackRuns, ErrorsBeginAtZeroIfOtherReductionsKeptThem) {
   const FedBackLayout& everywhere = layouts[3];
   FedBackLayout between = everywhere, within = everywhere;

@@ -274,7 +274,7 @@ TEST_F(EvaluationTest, LastEvaluationFollowsTheCheckpointAndIsMadeOnce) {
     for (const char* every : {"checkpoint.every=0", "checkpoint.every=5"}) {
       SCOPED_TRACE(fmt::format("{} ranks {} {}", layout.ranks, layout.keys.empty() ? "" : layout.keys.front(), every));
       const Keys keys = {"train.steps=5", "train.evaluate_every=100", every};
-      // Before the first batch of the evaluation and in the middle of it.
+      // The run stops before the first batch of the evaluation, or in the middle of it.
       for (const int64_t batch : {1, 2}) {
         const auto saved = stop_in_evaluation(layout, keys, batch);
         ASSERT_TRUE(saved.has_value());
@@ -312,8 +312,8 @@ TEST_F(EvaluationTest, TheEvaluationOfASavedStepIsMadeExactlyOnce) {
   const std::vector<int64_t> whole = {1, 2, -2, 3, 4, -4, 5, 6, -6};
   EXPECT_EQ(lines(), whole);
   const std::string text = read_text(folder_ / "run/metrics.jsonl");
-  // As if the run was killed after step 5, with a newest checkpoint of step 4; then the evaluation of step 4 is lost
-  // too.
+  // The files are those of a run that was killed after step 5, with a newest checkpoint of step 4; then the evaluation
+  // of step 4 is lost too.
   std::filesystem::remove_all(folder_ / "run" / checkpoint::step_name(6));
   start(layout, keys);
   EXPECT_EQ(lines(), whole);

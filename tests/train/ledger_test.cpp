@@ -53,7 +53,7 @@ class StepLedger : public TinyRun {
     return ledger;
   }
 
-  // What a third layer adds to two.
+  // The operations that a third layer adds to two.
   Ledger of_a_layer() const {
     const Ledger two = ledger_of(2);
     Ledger more = ledger_of(3);
@@ -92,8 +92,8 @@ TEST_F(StepLedger, ALayerMakesThePassesThatItsFormulasSay) {
   expect("terrace::adamw", 12, elements * (3 * 4 * 2 + 4 + 2));
 }
 
-// Of everything: the products of four matrices in three directions, of which those with biases add them; and few
-// others.
+// A layer has the products of four matrices in three directions, of which those with biases add them, and few other
+// operations.
 TEST_F(StepLedger, ALayerStaysBelowItsLimits) {
   if (ops::products_instructions(at::kCPU, at::kFloat, ops::Products::own) != std::string_view("avx512")) {
     GTEST_SKIP() << "without AVX-512, torch's products of bf16 are computed from copies in fp32, unlike on a GPU";
@@ -111,9 +111,10 @@ TEST_F(StepLedger, ALayerStaysBelowItsLimits) {
     all.bytes += count.bytes;
   }
   EXPECT_LE(all.calls, 65);
-  // Of an element 30 bytes for AdamW and 4 for the norm; of a matrix two readings, its gradient and the conversion; of
-  // hidden states 14 passes for norms, 20 for GELU, 9 for attention, 9 for sums, 3 for the residual stream, 24 copies,
-  // and 16 for each of the three products, of which those within the feed-forward network count four times.
+  // The bytes are, for an element, 30 for AdamW and 4 for the norm; for a matrix two readings, its gradient and the
+  // conversion; for hidden states 14 passes for norms, 20 for GELU, 9 for attention, 9 for sums, 3 for the residual
+  // stream, 24 copies, and 16 for each of the three products, of which those within the feed-forward network count four
+  // times.
   EXPECT_LE(all.bytes, elements * 34 + matrices * (2 * 2 + 2 + 6) + 127 * hidden);
 }
 

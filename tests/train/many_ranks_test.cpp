@@ -1,4 +1,4 @@
-// What a rank of ten thousand does until its first step, counted: the real trainer with a stand-in for the other ranks.
+// Counts what a rank of ten thousand does until its first step: the real trainer with a stand-in for the other ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -26,8 +26,8 @@
 namespace terrace::train {
 namespace {
 
-// What one rank does. Its connections cost what those of the MPI backend do (comm/mpi/mpi.cpp): each member sends a
-// message to the first one, which answers all.
+// Counts of what one rank does. Its connections cost what those of the MPI backend do (comm/mpi/mpi.cpp): each member
+// sends a message to the first one, which answers all.
 struct Counts {
   int64_t connections = 0, members = 0;  // groups, and the sum of their sizes
   int64_t messages = 0;                  // of connections, and one for each collective
@@ -35,7 +35,7 @@ struct Counts {
   int64_t weight_bytes = 0;              // received
 };
 
-// What the first member broadcast: by the group's name, the number of its connection, and the call.
+// Data that the first member broadcast: by the group's name, the number of its connection, and the call.
 using Broadcasts = std::map<std::tuple<std::string, int64_t, int64_t>, std::string>;
 
 // Every other member has the buffers of this one, and broadcasts what the first rank did.
@@ -154,7 +154,7 @@ class ManyRanks : public TinyRun {
     return start;
   }
 
-  // On the first rank first, whose broadcasts the others receive.
+  // Starts the first rank first, whose broadcasts the others receive.
   std::vector<Start> starts(int64_t ranks, const std::vector<std::string>& layout) {
     broadcasts_.clear();
     if (elements_ == 0) elements_ = nn::whole_elements(Trainer(tiny_config(), {}).model().parameters());
@@ -188,8 +188,8 @@ TEST_F(ManyRanks, AStartIsLinearInTheirNumber) {
       // The first member of a group hears from all others and answers them.
       EXPECT_LE(of_many.messages, 2 * of_many.members + 100);
       EXPECT_LE(of_many.messages, 11 * of_few.messages);
-      // Of each other rank: a word of the doctor, exit code, digests of facts, and the folder; beside them a few texts
-      // of the first rank, and the readings of seven ranks of the node.
+      // A rank receives of each other rank: a word of the doctor, exit code, digests of facts, and the folder; beside
+      // them a few texts of the first rank, and the readings of seven ranks of the node.
       EXPECT_LE(of_many.received_bytes, int64_t{88} * 10'000 + 50'000);
       EXPECT_LE(of_many.weight_bytes, 11 * of_few.weight_bytes);
     }

@@ -120,7 +120,7 @@ TEST_F(MeasuredRun, SendsTheBytesThatWerePredictedToTheByte) {
   }
 }
 
-// With tensor and pipeline parallelism, and by rails, too.
+// The bytes are as predicted with tensor and pipeline parallelism, and by rails, too.
 TEST_F(MeasuredRun, KeepsTheBytesOfErrorsThatWerePredictedToTheByte) {
   const std::vector<std::string> layouts[] = {
       {"layout.sharding=zero3"},

@@ -78,7 +78,7 @@ class NoiseScaleOfRun : public TinyRun {
     Json trainer;                                           // of the checkpoint
   };
 
-  // So many steps on ranks that are threads, from a checkpoint if there is a path, with a checkpoint in `save`.
+  // Trains `steps` steps on ranks that are threads, from a checkpoint if there is a path, with a checkpoint in `save`.
   Outcome train(const MeasuredLayout& layout, int64_t steps, const Keys& more = {},
                 const std::filesystem::path& from = {}, const std::filesystem::path& save = {}) {
     Keys keys = layout.keys;
@@ -126,7 +126,7 @@ class PlainGradient {
     return list;
   }
 
-  // Of the mean loss over the micro-batches.
+  // The squared norm of the gradient of the mean loss over the micro-batches.
   double squared_norm(const std::vector<models::Batch>& batches) const {
     const auto model = models::build_model(config_, {.type = at::kDouble});
     const std::vector<nn::Parameter*> parameters = model->parameters();

@@ -77,8 +77,8 @@ TEST_F(ProfiledRun, NamesOurOwnOperationsToo) {
                         "terrace::add_column_sums", "terrace::squares", "terrace::adamw"});
 }
 
-// What the first of two ranks reads and writes to convert weights and gradients to bf16 and back is what a plan counts,
-// here as seconds of a machine whose memory reads or writes one byte in a second and whose links take no time.
+// A plan counts the bytes that the first of two ranks reads and writes to convert weights and gradients to bf16 and
+// back, here as seconds of a machine whose memory reads or writes one byte in a second and whose links take no time.
 TEST_F(ProfiledRun, ConvertsTheBytesThatArePlanned) {
   machine::Machine machine = machine::load("laptop");
   machine.device.memory_bandwidth = 1;

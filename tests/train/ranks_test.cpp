@@ -69,7 +69,7 @@ class Ranks : public TinyRun {
                 }});
   }
 
-  // What a checkpoint holds, read by one rank.
+  // The tensors that a checkpoint holds, read by one rank.
   std::map<std::string, at::Tensor> read(const std::filesystem::path& checkpoint) const {
     Trainer trainer(config_of("reader", {1, {}}), {});
     trainer.resume(checkpoint::Reader(checkpoint));

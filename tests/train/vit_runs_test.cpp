@@ -90,7 +90,7 @@ TEST_F(VitRuns, BiasesAfterTwentyStepsOnTensorRanks) {
   }
 }
 
-// Of every two samples about one skips the last block.
+// About one of every two samples skips the last block.
 TEST_F(VitRuns, StochasticDepthAtEveryLayoutAndAfterAResume) {
   const auto with = [](const char* steps) {
     return Keys{"model.dropout=0.0", "model.drop_path=0.5", "optimizer.epsilon=1e-4", "optimizer.schedule=constant",

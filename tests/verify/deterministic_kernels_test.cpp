@@ -9,7 +9,7 @@
 namespace terrace::verify {
 namespace {
 
-// Those of attention that torch may use: flash, memory-efficient, cuDNN's, separate products.
+// Whether torch may use each of its kernels of attention: flash, memory-efficient, cuDNN's, separate products.
 std::vector<bool> attention_kernels() {
   const at::Context& torch = at::globalContext();
   return {torch.userEnabledFlashSDP(), torch.userEnabledMemEfficientSDP(), torch.userEnabledCuDNNSDP(),

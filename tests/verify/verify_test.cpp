@@ -111,7 +111,7 @@ Verdict verdict_with_fault(const Keys& keys, int64_t rank, const comm::Label& la
 // Micro-batches of each rank in each step, after shrinking.
 constexpr int64_t micro_batches = 3;
 
-// With one micro-batch in each step, since a change of the last bit in one of several micro-batches can vanish in their
+// Each step has one micro-batch, since a change of the last bit in one of several micro-batches can vanish in their
 // sum.
 TEST(VerifyFindsAFault, FaultInASumOfGradients) {
   const Verdict verdict =

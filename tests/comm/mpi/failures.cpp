@@ -198,7 +198,7 @@ const std::map<std::string, std::function<void(World&)>> ways = {
      }},
 };
 
-// These run without shared memory.
+// The ways to fail that run without shared memory.
 const std::set<std::string> by_messages = {"sends too late"};
 
 // Calls are compared first, except where the name ends in "unchecked".

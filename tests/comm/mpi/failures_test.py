@@ -136,7 +136,7 @@ class Failures(unittest.TestCase):
             self.check(way, "rank 0 waits in all_reduce(left)", "; rank 2 never entered it; its last call is all_reduce(right)",
                        "; rank 2 waits for rank 1; it has made no call")
 
-    # In shared memory.
+    # The ranks communicate in shared memory here.
     def test_calls_that_are_not_compared_first(self):
         self.check("computes unchecked", f"waits in {CALL}; rank 1 never entered it", "error: waited 1 s: rank ")
         self.check("is stopped unchecked", "waited 1 s: rank ", f"waits in {CALL}; rank 1 does not answer")

@@ -19,7 +19,7 @@
 #include "terrace/comm/sum.h"
 #include "tests/comm/mpi/gpu_stand_in_streams.h"
 
-// Where it has been recorded last.
+// An event: it is reached when the stream comes to where it has been recorded last.
 struct CUevent_st {
   std::shared_future<void> reached = {};
 };
@@ -39,15 +39,15 @@ thread_local cudaError_t last_error = cudaSuccess;
 std::recursive_mutex runtime;
 using InRuntime = std::lock_guard<std::recursive_mutex>;
 
-// What is right with one GPU and wrong with several: where a thread has chosen none, its calls go to number 0, on which
-// they open a context.
+// Ends the process for a call that is right with one GPU and wrong with several: where a thread has chosen none, its
+// calls go to number 0, on which they open a context.
 void expect_chosen_device(const char* call) {
   if (device >= 0) return;
   std::fprintf(stderr, "a thread that has chosen no GPU calls %s\n", call);
   std::abort();
 }
 
-// As the launch of a kernel does, which takes the last error of its thread for its own.
+// Ends the process where an error is left, as the launch of a kernel takes the last error of its thread for its own.
 void expect_no_last_error() {
   if (last_error == cudaSuccess) return;
   std::fprintf(stderr, "a launch finds the error of an earlier call\n");
@@ -60,7 +60,7 @@ constexpr int greatest_priority = -5;  // of streams; lower numbers come first
 
 int chosen_device() { return device; }
 
-// As under a launcher that shows each rank only some of the machine's GPUs: the variable says where they begin.
+// Counts GPUs as under a launcher that shows each rank only some of the machine's: the variable says where they begin.
 int bus_of(int number) {
   const char* const first = std::getenv("STAND_IN_FIRST_GPU");
   return number + (first == nullptr ? 0 : std::atoi(first));
@@ -125,7 +125,7 @@ cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
   const InRuntime in_runtime(runtime);
   return std::memset(gpu_memory::reachable(memory), value, bytes), cudaSuccess;
 }
-// As HIP, it refuses host memory.
+// The stand-in refuses host memory, as HIP does.
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
   const InRuntime in_runtime(runtime);
   attributes->type = cudaMemoryTypeDevice;
@@ -151,7 +151,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *greatest = greatest_priority;
   return cudaSuccess;
 }
-// Of the least priority are the streams of computations, which transfers must not wait for.
+// Streams of the least priority are those of computations, which transfers must not wait for.
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
   const InRuntime in_runtime(runtime);
   expect_chosen_device("cudaStreamCreateWithPriority");

@@ -1,4 +1,4 @@
-// What the stand-in's functions of CUDA and those of NCCL share: streams, and the GPU of a thread.
+// Declares what the stand-in's functions of CUDA and those of NCCL share: streams, and the GPU of a thread.
 #pragma once
 
 #include <chrono>
@@ -51,7 +51,7 @@ struct CUstream_st {
     }
   }
 
-  // Of each task, so that who does not wait for it is too early.
+  // The delay of each task, so that who does not wait for it is too early.
   static std::chrono::microseconds delay() {
     static const char* const given = std::getenv("STAND_IN_DELAY_MICROSECONDS");
     return std::chrono::microseconds(given == nullptr ? 0 : std::atoi(given));
@@ -69,7 +69,7 @@ struct CUstream_st {
   std::thread thread;
 };
 
-// Of the calling thread; -1: it has chosen none.
+// The GPU that the calling thread has chosen; -1: none.
 int chosen_device();
 
 // The number of a GPU's bus, which two processes that use the GPU agree on.

@@ -132,7 +132,7 @@ TEST(Gpus, AMessageDoesNotWaitForACollectiveOfAnotherGroup) {
   EXPECT_TRUE(passes_message_beside_collective(*world, 100'000));
 }
 
-// Of each call the stream gets four tasks, of which NCCL's is the second. This many are in the queue behind the call
+// The stream gets four tasks of each call, of which NCCL's is the second. This many are in the queue behind the call
 // that waits when one of NCCL's is the first that has no place.
 constexpr int queue_before_call_of_nccl = 2 + 4 * 4 + 1;
 

@@ -160,7 +160,7 @@ struct ncclComm {
       ++slot.taken;
     }
   }
-  // The same number of bytes from every member, in their order.
+  // Gathers the same number of bytes from every member, in their order.
   std::vector<std::vector<char>> gather(const void* own, int64_t bytes) const {
     std::vector<std::vector<char>> all(static_cast<size_t>(size), std::vector<char>(static_cast<size_t>(bytes)));
     std::vector<std::thread> senders;

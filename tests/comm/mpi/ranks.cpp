@@ -33,7 +33,7 @@ std::shared_ptr<MpiLibrary> library;
 // With these limits short buffers take the paths of long ones: calls and sums in several pieces.
 const MpiLimits small_limits = {
     .elements_per_call = 1000, .piece_bytes = 1024, .gathered_bytes = 64, .ring_members = 0};
-// In shared memory: a ring of one slot, and a ring whose slots hold several pieces and are used again and again.
+// Limits of shared memory: a ring of one slot, and a ring whose slots hold several pieces and are used again and again.
 const MpiLimits one_slot = {.rings = {.slots = 1, .slot_bytes = 512}};
 const MpiLimits small_rings = {.rings = {.slots = 5, .slot_bytes = 640}};
 // Every operation is MPI's own.
@@ -165,7 +165,7 @@ std::vector<char> rough_data(Type type, int64_t rank, int64_t count) {
   return bytes;
 }
 
-// What each rank has after an all_reduce and a reduce_scatter in the group.
+// The results of an all_reduce and a reduce_scatter in the group, on this rank.
 std::vector<char> sums_of(World& world, const mesh::Group& group, Type type, int64_t count) {
   const auto comm = world.connect(group);
   std::vector<char> all = rough_data(type, world.rank(), count);
@@ -226,7 +226,7 @@ TEST(MpiCalls, CompleteWhileAPeerComputes) {
     const auto world = make_mpi_world(library, {}, limits);
     const auto comm = world->connect(everyone(*world));
     std::vector<float> data(1 << 20, 1.0F);
-    // The same on all ranks, which may have process numbers of different namespaces.
+    // The number is the same on all ranks, which may have process numbers of different namespaces.
     int64_t number = std::chrono::steady_clock::now().time_since_epoch().count();
     comm->broadcast(&number, 1, Type::int64, 0, {}).wait();
     Work work = comm->all_reduce(data.data(), 1 << 20, Type::fp32, {"sum"});

@@ -104,7 +104,7 @@ TEST(RealGpus, MessagesOfDifferentDirectionsDoNotWaitForEachOther) {
   EXPECT_EQ(wrong_messages_of_all_directions<GpuBuffer>(*world, 500'000), std::vector<int64_t>());
 }
 
-// Not judged: says how long the rank itself is busy with a call.
+// This is not judged: it says how long the rank itself is busy with a call.
 TEST(RealGpus, SecondsOfStartingACall) {
   const auto world = world_of_gpus({.timeout_seconds = 60});
   const auto comm = world->connect(everyone(*world));

@@ -37,9 +37,9 @@ class GnnMemory : public RunsOfFamily {
   plan::MemoryNeed need(const Keys& keys) const { return plan::least_memory(config(keys), 1, 1, 1); }
 };
 
-// Of the layers a plan counts all that they keep, and less than 1.8 times as much. Tensors are rounded up to whole
-// lines of memory, and once a training has run in this process to whole blocks of its pool, by up to a third; of
-// networks of few columns heads, which a plan leaves out, are as large as layers.
+// A plan counts all that layers keep, and less than 1.8 times as much. Tensors are rounded up to whole lines of memory,
+// and once a training has run in this process to whole blocks of its pool, by up to a third; of networks of few columns
+// heads, which a plan leaves out, are as large as layers.
 TEST_F(GnnMemory, PlansReserveWhatForwardsKeepWithinAFactor) {
   for (SmallGnn small : small_gnns()) {
     for (const int64_t times : {1, 16}) {

@@ -130,7 +130,7 @@ TEST(GnnOperations, OfCoarseGraphsAreAssumedToATenth) {
   }
 }
 
-// Of three layers by hand: a derivative doubles the products of what the energy's gradient passes.
+// Worked out by hand for three layers: a derivative doubles the products of what the energy's gradient passes.
 TEST(GnnOperations, DerivativesDoubleTheProductsOfALayer) {
   ModelConfig config = small_gnn(Conv::schnet, potential());
   config.outputs.resize(1);

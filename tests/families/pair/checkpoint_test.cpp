@@ -36,7 +36,7 @@ class FamilyCheckpoints : public PairRuns {
     return names;
   }
 
-  // Of a run with four layers of width 8 and buffers.
+  // The newest checkpoint of a run with four layers of width 8 and buffers.
   std::filesystem::path stored() {
     run(2, {"model.buffers=true", "checkpoint.folder=" + (folder_ / "stored").string()});
     return checkpoint::resolve(folder_ / "stored");

@@ -33,7 +33,7 @@ TEST_F(FamilyLayouts, BuffersAreThoseOfPlainDataParallelism) {
   const Keys keys = {"model.buffers=true", "train.evaluate_every=2"};
   expect_equal(parallel::some_layouts(), keys);
   expect_one_stage(2, {keys[0], keys[1], "train.recompute=full"});
-  // What recompute repeats is counted once.
+  // A forward that recompute repeats is counted once.
   expect_same(run(2, {keys[0], keys[1], "train.recompute=full"}), run(2, keys));
 }
 

@@ -15,7 +15,7 @@ namespace terrace::pair {
 
 constexpr int64_t features_per_item = 6;
 
-// Its batches have N samples with I items in all:
+// A model for tests. Its batches have N samples with I items in all:
 //   features  [I, 6] fp32
 //   targets   [I, 1] fp32
 //   owner     [I] int64: the sample in the batch that the item belongs to

@@ -89,7 +89,7 @@ TEST(PlannedPairs, AverageMicroBatchesTakeTimeAndTheLargestTakesMemory) {
   EXPECT_DOUBLE_EQ(of_equal.stages[0].memory.total(), 16.0 * elements + 10 * inputs);
   EXPECT_DOUBLE_EQ(prediction.stages[0].memory.total(), 16.0 * elements + 12 * inputs);
   EXPECT_DOUBLE_EQ(plan::least_memory(planned_budget(), 1, 1, 1).activations, 12 * inputs);
-  // Without a budget, four of the largest samples.
+  // A micro-batch without a budget has four of the largest samples.
   config::Config by_samples = planned_budget();
   by_samples.train.micro_batch_sizes.clear();
   by_samples.train.micro_batch = 4;

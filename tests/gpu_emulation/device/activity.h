@@ -1,4 +1,4 @@
-// What the emulated GPU of this process has done.
+// Counts what the emulated GPU of this process has done.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,8 @@ struct Activity {
   std::atomic<int64_t> operations = 0;  // of torch
 };
 
-// Where EMULATED_GPU_REPORT is set, the process prints it at its end, by which tests see that it computed here.
+// The counts of this process. Where EMULATED_GPU_REPORT is set, the process prints them at its end, by which tests see
+// that it computed here.
 Activity& activity();
 
 }  // namespace gpu_emulation

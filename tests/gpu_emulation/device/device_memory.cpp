@@ -21,7 +21,7 @@
 namespace gpu_emulation {
 namespace {
 
-// As those of cudaMalloc.
+// Blocks are aligned as those of cudaMalloc.
 constexpr size_t alignment_bytes = 512;
 constexpr size_t page_bytes = 4096;
 // Blocks of this size are not filled, and give their pages back when they are freed.
@@ -37,7 +37,8 @@ char* reachable_begin = nullptr;
 
 struct sigaction former_action = {};
 
-// Only with functions that may be called in a signal handler; backtrace() was called before, so that it is loaded.
+// Reports an access of the host to the device's memory. Only functions that may be called in a signal handler are used;
+// backtrace() was called before, so that it is loaded.
 void report_access(int signal, siginfo_t* info, void* context) {
   if (!is_on_device(info->si_addr)) {
     if ((former_action.sa_flags & SA_SIGINFO) != 0) return former_action.sa_sigaction(signal, info, context);
@@ -118,7 +119,7 @@ class Arena {
     return use_;
   }
 
-  // Of the part that has blocks, in whole pages.
+  // The bytes of the part that has blocks, in whole pages.
   size_t used_extent() {
     const std::lock_guard lock(mutex_);
     const size_t end = taken_.empty() ? 0 : taken_.rbegin()->first + taken_.rbegin()->second;

@@ -6,7 +6,7 @@
 
 namespace gpu_emulation {
 
-// Also of torch's getMemoryInfo(). The system provides a page when it is first written to.
+// The memory of the device, also by torch's getMemoryInfo(). The system provides a page when it is first written to.
 constexpr size_t device_bytes = size_t{4} << 30;
 
 // An address of the device. The bytes are 0xFF, which is NaN or -1, but for blocks of many megabytes. The caller frees
@@ -18,7 +18,7 @@ void release_on_device(void* memory);
 // process with "the host accesses memory of the GPU" and the calls that led there.
 bool is_on_device(const void* memory);
 
-// Where the code that plays the device finds what lies at the address; the same address if it is the host's.
+// The place where the code that plays the device finds what lies at the address; the same address if it is the host's.
 void* reachable(void* memory);
 const void* reachable(const void* memory);
 

@@ -28,7 +28,7 @@ bool same(const c10::Storage& a, const c10::Storage& b) { return a.unsafeGetStor
 
 }  // namespace
 
-// Its memory may be replaced by the CPU's where an operation needs more.
+// Returns the storage's twin on the host. Its memory may be replaced by the CPU's where an operation needs more.
 c10::Storage HostTensors::storage_on_host(const c10::Storage& storage) {
   for (const auto& [of_device, of_host] : storages_) {
     if (same(of_device, storage)) return of_host;

@@ -29,7 +29,7 @@ class HostTensors {
   // Gives tensors that were lent the shape, and where it was replaced the memory, that the operation gave their twins.
   void take_back_shapes() const;
 
-  // That of the tensors; if there were none, the current one.
+  // The device of the tensors; if there were none, the current one.
   at::Device device() const;
   bool lent_any() const { return !lent_.empty(); }
 

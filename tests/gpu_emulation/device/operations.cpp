@@ -21,7 +21,7 @@ namespace {
 
 constexpr c10::DispatchKeySet of_device(c10::DispatchKey::CUDA), of_host(c10::DispatchKey::CPU);
 
-// These take indices and values that lie on the host, as those of a GPU do.
+// Whether the operation takes indices and values that lie on the host, as it does on a GPU.
 bool takes_host_tensors(const c10::OperatorHandle& operation) {
   static const std::set<std::string> names = {"aten::index", "aten::index_put_", "aten::_index_put_impl_",
                                               "aten::copy_"};
@@ -105,7 +105,7 @@ at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::op
                                            c10::dtype_or_default(type));
 }
 
-// Between the host and devices, and between two devices.
+// Copies between the host and devices, and between two devices.
 at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool /*without_waiting*/) {
   const OnHost on_host;
   HostTensors of_to, of_from;

@@ -28,7 +28,7 @@ LAYOUTS = [
     ("tiny", 2, "model.norm=layernorm model.activation=gelu model.bias=true model.dropout=0.1 train.recompute=full train.precision=fp16"),
     ("vit-115m", 2, 'layout.sharding=zero1 model.variables=["2m_temperature","geopotential_50"]'), ("painn", 2, "layout.sharding=zero3"),
 ]  # fmt: skip
-# Of "tiny", to be quick.
+# Settings that make "tiny" smaller, to be quick.
 SMALLER = ["model.vocabulary=128", "model.vocabulary_multiple=32", "model.sequence=16", "model.width=32", "model.ffn_width=48"]
 TINY = """[model]
 layers = 2

@@ -18,7 +18,8 @@
 namespace gpu_emulation {
 namespace {
 
-// Of the machine, which all of its processes see. More than one, so that work on a device that was not chosen shows.
+// The devices of the machine, which all of its processes see. There are more than one, so that work on a device that
+// was not chosen shows.
 constexpr c10::DeviceIndex num_devices = 4;
 
 thread_local c10::DeviceIndex current_device = 0;
@@ -77,7 +78,7 @@ class DeviceAllocator final : public c10::DeviceAllocator {
     release_on_device(memory);
   }
 
-  // To a meter of the thread, if there is one.
+  // Reports to a meter of the thread, if there is one.
   static void report(void* memory, int64_t bytes) {
     if (!c10::memoryProfilingEnabled()) return;
     const size_t all = device_memory_use().bytes;

@@ -1,4 +1,4 @@
-// What kernels need of a GPU's maker, on the CPU.
+// Defines on the CPU what kernels need of a GPU's maker.
 #pragma once
 
 #include <c10/util/Half.h>

@@ -134,7 +134,7 @@ TEST(OperationsOfAGpt, FlopsEqualTheUnitTable) {
   }
 }
 
-// With L layers, one micro-batch, n tokens and a bytes of hidden states.
+// The page counts with L layers, one micro-batch, n tokens and a bytes of hidden states.
 TEST(OperationsOfAGpt, CollectivesEqualThePageOnTensorParallelism) {
   for (const auto& [config, options] : all_cases()) {
     const int64_t layers = config.layers, ranks = options.tensor_ranks, tokens = options.samples * config.sequence;

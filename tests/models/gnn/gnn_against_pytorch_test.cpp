@@ -102,7 +102,7 @@ void add_draw(testing::ErrorTally& tally, const testing::Tensors& ours, const te
   }
 }
 
-// What the batch has gets no gradient in terrace.
+// Leaves out gradients of the batch's tensors, which get none in terrace.
 void leave_out_inputs(const Batch& batch, testing::Tensors& results) {
   std::erase_if(results, [&](const auto& result) {
     return result.first.starts_with("gradient.") && batch.tensors.contains(result.first.substr(9));

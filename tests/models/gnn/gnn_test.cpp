@@ -32,7 +32,7 @@ Outputs outputs_of(Gnn& model, const Batch& batch) {
   return model.outputs(0, {}, batch, {});
 }
 
-// With one unit of each property for one of the normalised ones, and nothing taken off.
+// The batch with one unit of each property for one of the normalised ones, and nothing taken off.
 Batch in_plain_units(Batch batch, const ModelConfig& config) {
   for (const OutputConfig& output : config.outputs) {
     batch.tensors["scales." + output.name].fill_(1.0);
@@ -141,7 +141,7 @@ std::vector<SmallStructure> with_atoms_in_other_cells(std::vector<SmallStructure
   return structures;
 }
 
-// With the cells (a, b + 2 a, c - a) in place of (a, b, c), which span the same lattices.
+// The structures with the cells (a, b + 2 a, c - a) in place of (a, b, c), which span the same lattices.
 std::vector<SmallStructure> with_skewed_cells(std::vector<SmallStructure> structures) {
   for (SmallStructure& structure : structures) {
     auto& [a, b, c] = structure.cell.vectors;
@@ -338,7 +338,7 @@ TEST_P(GnnGraphs, HaveTheSameSumsOfOneBatchAndOfItsGraphs) {
       }
     }
   }
-  // Of figures the sums of errors and squares; spreads are those of each batch.
+  // Only the sums of errors and squares of figures add up; spreads are those of each batch.
   const auto sum_of = [](const at::Tensor& term) { return term.dim() == 1 ? term.narrow(0, 0, 2) : term; };
   for (size_t term = 0; term < sums.size(); ++term) {
     const at::Tensor whole_sum = sum_of(sums[term]);
@@ -352,7 +352,7 @@ TEST_P(GnnGraphs, HaveTheSameSumsOfOneBatchAndOfItsGraphs) {
   }
 }
 
-// What passes from unit to unit has the stated shapes, and is all that the next unit needs.
+// The tensors that pass from unit to unit have the stated shapes, and are all that the next unit needs.
 TEST_P(GnnNetworks, ComputeTheSameUnitByUnit) {
   const ModelConfig& config = GetParam().config;
   const auto model = drawn(config, at::kFloat);
@@ -411,7 +411,7 @@ TEST_P(GnnNetworks, HaveAsManyParametersAsTheClosedForm) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, GnnGraphs, ::testing::ValuesIn(without_batch_norm()), test_name);
 
-// Its running statistics belong to no batch.
+// The running statistics of batch norm belong to no batch.
 TEST(GnnBatchNorm, EvaluatesAGraphAloneAsBesideOthers) {
   ModelConfig config = small_gnn(Conv::gin, many_outputs());
   config.norm = NormKind::batch;

@@ -87,7 +87,7 @@ TwoDerivatives derivatives_at(const at::Tensor& at_x, const F& function) {
   const at::AutoGradMode with_graph(true);
   const at::Tensor x = at_x.detach().clone().requires_grad_(true);
   const at::Tensor first = torch::autograd::grad({function(x)}, {x}, {}, true, /*create_graph=*/true).front();
-  // Where the first derivative does not depend on x, its own is 0.
+  // The second derivative is 0 where the first one does not depend on x.
   const at::Tensor depending = first.square().sum().add(x.sum().mul(0.0));
   return {first.detach(), torch::autograd::grad({depending}, {x}).front()};
 }

@@ -325,7 +325,7 @@ inline std::unique_ptr<Gnn> built(const ModelConfig& config, const nn::Build& bu
   return model;
 }
 
-// With every value from a normal distribution, so that no term is zero.
+// A network with every value from a normal distribution, so that no term is zero.
 inline std::unique_ptr<Gnn> drawn(const ModelConfig& config, at::ScalarType type, uint64_t seed = 3) {
   auto model = built(config, {.type = type});
   // Small enough that sums over 71 edges do not grow from layer to layer.
@@ -357,7 +357,7 @@ inline Pass training_pass(const ModelConfig& config) {
   return pass;
 }
 
-// Of a test with the network as its parameter.
+// The name of a test with the network as its parameter.
 inline std::string test_name(const ::testing::TestParamInfo<SmallGnn>& small) {
   std::string name = small.param.name;
   std::erase_if(name, [](char c) { return c == ','; });
@@ -365,7 +365,7 @@ inline std::string test_name(const ::testing::TestParamInfo<SmallGnn>& small) {
   return name;
 }
 
-// For messages of tests.
+// Prints a network in messages of tests.
 inline void PrintTo(const SmallGnn& small, std::ostream* stream) { *stream << small.name; }
 
 }  // namespace terrace::models::gnn
