@@ -98,7 +98,7 @@ void check_one_process(const std::string& kind) {
           : "");
 }
 
-// Calls `prepare` on this process, or on all of a launch together. Whether it is the one that prints.
+// Calls `prepare` on this process, or on all of a launch together. Returns whether this process is the one that prints.
 bool prepare_on_ranks(const std::function<void(data::PrepareRanks*)>& prepare) {
   std::unique_ptr<data::PrepareRanks> ranks = connect_preparing_ranks();
   const bool is_first = ranks == nullptr || ranks->is_first();

@@ -25,7 +25,7 @@ class SearchDisplay {
   void update(const search::SearchState& state);
   // Shows how many predictions are done, before the first trial.
   void show_predictions(uint64_t done, uint64_t all);
-  // Removes the table so that other output starts on a clean line. To be called before other output.
+  // Removes the table so that other output starts on a clean line. Call it before other output.
   void clear();
 
  private:
@@ -56,7 +56,7 @@ class SearchDisplay {
   std::condition_variable stopped_;
   bool stop_ = false;
   size_t seen_ = 0;     // finished rows
-  size_t resumed_ = 0;  // of them at the first update
+  size_t resumed_ = 0;  // finished rows at the first update
   int64_t trials_ = 0, failed_ = 0;
   size_t workers_ = 1;
   search::SearchResult best_;  // the candidates for the best

@@ -156,8 +156,8 @@ build_program() {
     cmake --build "$build/terrace_build" -j "$jobs" --target terrace_program
 }
 
-# The libraries that the program loads, in the layout of the wheel: torch/lib, and beside torch NVIDIA's. With CUDA all of them, since
-# they load each other by name.
+# The libraries that the program loads, in the layout of the wheel: torch/lib, and beside torch NVIDIA's. With CUDA all
+# of NVIDIA's are placed, since they load each other by name.
 place_torch() {
   local site to file
   site=$(dirname "$torch") to=$partial/lib/terrace

@@ -43,15 +43,15 @@ std::string end_of_output(const std::filesystem::path& output, size_t most = 400
 
 class ChildProcesses {
  public:
-  // Starts a process that waits for the end of this one, to end the children that are left then. To be called before
-  // other threads are started. Throws std::system_error.
+  // Starts a process that waits for the end of this one, to end the children that are left then. Make it before other
+  // threads are started. Throws std::system_error.
   ChildProcesses();
   ChildProcesses(const ChildProcesses&) = delete;
   ~ChildProcesses();
 
   // Starts the program, found along PATH, and waits for its end; its output and errors are appended to the file. A
-  // child that breaks a limit gets SIGTERM and, after the grace, SIGKILL; for memory SIGKILL at once. What is left
-  // of its group when it ends is killed. May be called from several threads at a time. Throws CannotStart.
+  // child that breaks a limit gets SIGTERM and, after the grace, SIGKILL; for memory SIGKILL at once. Processes of its
+  // group that are left when it ends are killed. May be called from several threads at a time. Throws CannotStart.
   ChildEnd run(const std::vector<std::string>& arguments, const std::filesystem::path& output,
                const ChildLimits& limits = {});
   // Ends all children as if they had broken a limit on time, also those that begin later.

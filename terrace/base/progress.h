@@ -10,8 +10,8 @@
 
 namespace terrace {
 
-// Shows the progress on standard error. Not thread-safe: call it from one thread. Nothing is shown in the first two
-// seconds; the bar is redrawn at most ten times a second, and a log line is written at most every `line_seconds`.
+// Shows the progress on standard error. It is not thread-safe: call it from one thread. Nothing is shown in the first
+// two seconds; the bar is redrawn at most ten times a second, and a log line is written at most every `line_seconds`.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;

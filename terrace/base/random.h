@@ -48,7 +48,8 @@ constexpr double unit_uniform(uint32_t low, uint32_t high) {
 }
 
 // The quantile function of the standard normal distribution at p in (0, 1), relative error about 1e-16: Wichura,
-// algorithm AS 241 (PPND16). Only +, -, *, / and sqrt in double and our own logarithm: the same bits on every device.
+// algorithm AS 241 (PPND16). It uses only +, -, *, / and sqrt in double and our own logarithm, so it gives the same
+// bits on every device.
 double normal_quantile(double p);
 
 // A bijection of [0, size) chosen by the key, evaluated at one index in constant memory: a balanced Feistel network on

@@ -58,8 +58,8 @@ struct Diagnosis {
   int64_t ranks = 1, nodes = 1;
   int64_t nodes_read = 1;  // fewer where the ranks are not on all nodes of the job
   std::vector<Finding> findings = {};
-  std::vector<std::string> checks = {};                                  // those that were made
-  std::vector<std::pair<std::string, std::string>> not_applicable = {};  // the others, with reasons
+  std::vector<std::string> checks = {};                                  // names of the checks that were made
+  std::vector<std::pair<std::string, std::string>> not_applicable = {};  // names of the other checks, with reasons
 };
 
 // Makes every check that applies to the job, those of speed only if a rank has measured its own.

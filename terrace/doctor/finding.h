@@ -12,8 +12,8 @@ enum class Severity { warning, error };
 struct Finding {
   std::string check = {};  // the name of the check
   Severity severity = Severity::error;
-  std::string found = {};  // what is there, with its numbers and, where ranks differ, the ranks and their nodes
-  std::string why = {};    // what comes of it
+  std::string found = {};  // the problem, with its numbers and, where ranks differ, the ranks and their nodes
+  std::string why = {};    // the consequence of the problem
   std::string fix = {};    // the line that fixes it
 
   bool operator==(const Finding&) const = default;

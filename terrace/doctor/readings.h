@@ -20,8 +20,8 @@ struct Gpu {
   std::string vendor = {};                   // "AMD" or "NVIDIA"
   std::string model = {};                    // PCI's device number: "0x7408"
   int64_t numa = -1;                         // -1: not known
-  std::string cores = {};                    // those nearest to it, as the kernel lists them
-  std::string target = {};                   // what its code is compiled for: "gfx90a"; "" where it is not known
+  std::string cores = {};                    // cores nearest to the GPU, as the kernel lists them
+  std::string target = {};                   // target of its code: "gfx90a"; "" where it is not known
   int64_t memory_bytes = 0, used_bytes = 0;  // 0 where the driver has no file of them
 };
 

@@ -20,8 +20,8 @@ struct Packing {
 
 // `costs` are the predicted times of the members on one place, of at least 0. From the costliest to the cheapest each
 // member goes to the place with the least load (Graham, 1969). Where that leaves the greatest load above
-// `most_over_mean` times the mean, as few of the costliest members as are needed are trained by all places together,
-// of which each then has an equal part. Only members that `may_be_on_all` are; none if that is empty.
+// `most_over_mean` times the mean, as few of the costliest members as are needed are trained by all places together, of
+// which each then has an equal part. Only members with `may_be_on_all` are trained so; none if that is empty.
 Packing pack(std::span<const double> costs, int64_t places, const std::vector<bool>& may_be_on_all,
              double most_over_mean = 1.1);
 

@@ -38,7 +38,7 @@ struct Tile {
 struct Device {
   std::string name;
   double memory_bytes = 0;
-  double reserved_bytes = 0;                 // of it, for the driver, libraries and their kernels
+  double reserved_bytes = 0;                 // part of memory_bytes, for the driver, libraries and their kernels
   double memory_bandwidth = 0;               // bytes/s that a large copy reads and writes, as measured
   std::array<ComputeRate, 3> products = {};  // by config::Precision
   int64_t compute_units = 1;                 // that compute one tile each

@@ -14,7 +14,7 @@ struct Software {
   // Attention in one kernel that keeps no scores; without, scores are written and read by each of its operations.
   bool fused_attention = true;
   double score_passes = 0;  // of a forward without it: how often scores are read or written, in the model's type
-  double backward_score_passes = 0;  // the same of a backward; 0: as often as in forward
+  double backward_score_passes = 0;  // passes over scores in backward; 0: as often as in forward
   // Bytes that the operations between products read and write, as a multiple of those of fused ones: 1 if bias,
   // activation, dropout and residual are parts of other kernels.
   double element_passes = 1;

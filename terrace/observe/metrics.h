@@ -55,7 +55,7 @@ struct StepMetrics {
   int64_t phase = -1;
   std::optional<StageMetrics> stage = {};  // only with data.stage
   // The averaged gradient noise scale (optim/noise_scale.h) in samples, in steps that measure it; elsewhere there is no
-  // key. Not finite: the noise hides the gradient.
+  // key. It is not finite where the noise hides the gradient.
   std::optional<double> noise_scale = {};
 
   bool operator==(const StepMetrics&) const = default;

@@ -79,7 +79,7 @@ struct OperationRecord {
 struct StepRecord {
   std::string source = {};    // "predicted" or "measured"
   std::string machine = {};   // name of the description; "" for measured steps without one
-  std::string software = {};  // likewise
+  std::string software = {};  // name of its description; "" for measured steps without one
   int64_t step = 0;           // number of the measured step; 0 for predicted ones
   double step_seconds = 0;
   double model_flops = 0;               // of the step on all ranks

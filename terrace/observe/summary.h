@@ -19,8 +19,8 @@ namespace terrace::observe {
 // (the last one, in samples), noise_scale_step and noise_scale_text, a sentence without its end.
 Json summarize_run(const std::filesystem::path& folder);
 
-// The loss curve and those figures, as lines; of the files only the folder, their total size and their number. For a
-// run whose step was predicted and measured also the table of both (step_comparison.h).
+// The loss curve and those figures, as lines; of the files only the folder, their total size and their number. A run
+// whose step was predicted and measured also has the table of both (step_comparison.h).
 std::string draw_summary(const std::filesystem::path& folder);
 
 // A heading, then a line for each file of the run's folder: its size and its path. Throws as summarize_run does.

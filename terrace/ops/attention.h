@@ -37,8 +37,9 @@ struct RotaryTable {
 // The documents that attention keeps apart; nothing defined: each sequence is one.
 struct Documents {
   at::Tensor numbers = {};  // [B, T] int64, equal within a document
-  // The places in all B * T tokens at which documents begin, ascending, and B * T: [documents + 1] int32. Only where
-  // the tokens of a document are consecutive and in one sequence. If it is undefined, attention on a GPU needs a mask.
+  // The places in all B * T tokens at which documents begin, ascending, and B * T: [documents + 1] int32. It exists
+  // only where the tokens of a document are consecutive and in one sequence. If it is undefined, attention on a GPU
+  // needs a mask.
   at::Tensor starts = {};
   int64_t longest = 0;  // tokens of the longest document of `starts`
 };

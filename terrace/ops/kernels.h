@@ -49,9 +49,9 @@ struct BlockCoding {
 };
 
 // The edges at which sums of messages over the atoms' edges run (ops/messages.h): those of atom n have the places
-// first[n] to first[n + 1] - 1 in `order`, which is undefined where it is 0 .. E-1. By edge: the atom at its other end,
-// its pair (undefined: the edge itself), and 1 where it is the second edge of the pair (undefined: nowhere). int64 but
-// for `opposite`, which is uint8.
+// first[n] to first[n + 1] - 1 in `order`, which is undefined where it is 0 .. E-1. The other tensors are by edge: the
+// atom at its other end, its pair (undefined: the edge itself), and 1 where it is the second edge of the pair
+// (undefined: nowhere). All are int64 but for `opposite`, which is uint8.
 struct MessageLists {
   at::Tensor first, order, others, pairs, opposite;
   double sign = 1;  // of directed messages

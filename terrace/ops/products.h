@@ -37,7 +37,7 @@ std::pair<at::Tensor, at::Tensor> times_transposed_activated(const at::Tensor& x
 
 // Computes the first `counted` columns of y [N, O] = exp(x W^T - references) for references [N] in fp32, the others =
 // 0; and sums [N, exponential_sums(O)] in fp32 of some columns of y each, before rounding. Exponents are clamped to
-// [-87, 87]. Only where own_products() is true for fp32 or bf16.
+// [-87, 87]. Callable only where own_products() is true for fp32 or bf16.
 void exponentials_into(const at::Tensor& y, const at::Tensor& sums, const at::Tensor& x, const at::Tensor& weight,
                        const at::Tensor& references, int64_t counted);
 int64_t exponential_sums(int64_t columns);

@@ -133,8 +133,9 @@ class HydraGnn(CommandTest):
                 with self.subTest(f"{case} {conv} seed {seed}: {output}"):
                     self.assertLess(found[f"validation_rmse_{output}"] ** 2, squared)
                     self.assertLess(found[f"validation_mae_{output}"], absolute)
-                    # Most of these thresholds are reached by a constant, whose error is the labels' deviation. So a run is also to come half
-                    # of the way from there to the best. Of gatv2, 2 of 5 runs with several heads and 1 of 5 with a conv head do not.
+                    # Most of these thresholds are reached by a constant, whose error is the labels' deviation. So a run
+                    # is also to come half of the way from there to the best. For gatv2, 2 of 5 runs with several heads
+                    # and 1 of 5 with a conv head do not.
                     if conv == "gatv2":
                         continue
                     label = output.removeprefix("node_")

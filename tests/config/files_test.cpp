@@ -33,8 +33,8 @@ struct Shape {
   int64_t layers, width, heads, rows;
 };
 
-// The Frontier shapes are those of the table in arXiv 2312.12705; the embedding of the 22B run had 50,688 rows. That of
-// 20B is GPT-NeoX-20B's (arXiv 2204.06745).
+// The Frontier shapes are those of the table in arXiv 2312.12705; the embedding of the 22B run had 50,688 rows. The
+// shape of 20B is GPT-NeoX-20B's (arXiv 2204.06745).
 TEST(ConfigurationFiles, PublishedShapes) {
   const std::map<std::string, Shape> shapes = {
       {"gpt2-124m", {12, 768, 12, 50304}},       {"gpt2-355m", {24, 1024, 16, 50304}},

@@ -11,7 +11,7 @@ namespace gpu_emulation {
 
 class Stack {
  public:
-  Stack() = default;  // that of the caller
+  Stack() = default;  // the stack of the caller
   // A stack of its own, on which the function begins at the first change to it. The function must not return.
   explicit Stack(void (*begin)());
   // Contexts point into themselves.

@@ -90,7 +90,7 @@ class MpiEngine {
   const int64_t rank_;
   PeerProcesses peers_;
   int reports_;                // requests of this process that were answered
-  int reports_of_others_ = 0;  // likewise
+  int reports_of_others_ = 0;  // requests of other processes that were answered
 
   std::mutex asking_mutex_;  // locked before mutex_; only the answers to the last question are kept
   std::mutex mutex_;

@@ -39,7 +39,7 @@ class Communicator {
   // Ends the calls that run on the GPU and those in which a thread waits. Returns when the GPU has left them, and those
   // of other communicators, for which NCCL may wait too. Any thread may call it.
   void abort();
-  // Gives the communicator up, together with the other members. Not while another thread makes a call.
+  // Gives the communicator up, together with the other members. No other thread may make a call meanwhile.
   void close();
 
  private:

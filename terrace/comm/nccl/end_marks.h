@@ -43,7 +43,8 @@ class EndMarks {
   EndMarks(const EndMarks&) = delete;
   EndMarks& operator=(const EndMarks&) = delete;
 
-  // A mark behind the work that the stream has now. For threads that may wait for the GPU. Throws CommError.
+  // Puts a mark behind the work that the stream has now. Only threads that may wait for the GPU call it. Throws
+  // CommError.
   EndMark put(cudaStream_t stream);
   // Makes no call of the runtime and waits for none, so any thread may. A mark that is not reached is not used again.
   void give_back(const EndMark& mark);

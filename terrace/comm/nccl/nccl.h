@@ -55,7 +55,7 @@ class NcclCall {
 // One member's side of the communicators of a group: one of all members for collectives, and one of two members for
 // each of its directions. Each has its own stream. A call begins when earlier work on the default stream is done, and
 // the calls of one communicator run one after another in the order in which the member starts them; calls of different
-// communicators do not wait for each other. For one thread at a time, except abort().
+// communicators do not wait for each other. One thread at a time may call its functions, except abort().
 class NcclChannel {
  public:
   // A collective of the group, with the same directions on all members, which also connects both ends of each: NCCL

@@ -30,7 +30,7 @@ struct CallPage {
   std::vector<Left> left;
   std::array<SharedCall, page_calls> calls;
   CallPage* next = nullptr;      // guarded by the queue's mutex
-  int64_t members_finished = 0;  // likewise; the members that have left all calls of the page
+  int64_t members_finished = 0;  // members that left all calls of the page; guarded by the queue's mutex
 };
 
 bool SharedCall::post_tiny(int64_t member, const Call& call) {

@@ -55,14 +55,14 @@ struct VectorOf {
 template <typename A, int size>
 using Vector = typename VectorOf<A, size>::Type;
 
-// The bits of a vector as another one. Not std::bit_cast, whose calls would pass vectors by the rules of processors
-// without wide registers where it is not inlined.
+// The bits of a vector as another one. std::bit_cast is not used, since its calls would pass vectors by the rules of
+// processors without wide registers where it is not inlined.
 template <typename To, typename From>
 TERRACE_INLINE inline To reinterpreted(From from) {
   return __builtin_bit_cast(To, from);
 }
 
-// Sixteen numbers of type A. What is computed with them must be in a loop for registers of so many bytes.
+// Sixteen numbers of type A. They are to be used in a loop for registers of `bytes` bytes.
 template <typename A, int bytes>
 struct Lanes {
   static constexpr int size = bytes / sizeof(A);  // of a piece

@@ -85,7 +85,7 @@ struct HeadStrides {
 
 struct Rotation {
   const float* cosines;      // [table_positions, half]
-  const float* sines;        // likewise
+  const float* sines;        // [table_positions, half]
   const int64_t* positions;  // [samples, length]; null: 0 .. length - 1
   int64_t table_positions;
   int64_t length;

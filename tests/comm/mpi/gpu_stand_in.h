@@ -4,8 +4,8 @@
 #include <chrono>
 #include <cstddef>
 
-// Waits until all streams of the process are idle, as a GPU does that loads a kernel or returns memory. For a thread
-// that is no stream.
+// Waits until all streams of the process are idle, as a GPU does that loads a kernel or returns memory. The calling
+// thread must be no stream.
 void wait_for_all_streams();
 
 // The time that a late rank stays away: longer than a test may take. mpirun ends it when the others have failed.

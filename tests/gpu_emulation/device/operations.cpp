@@ -1,5 +1,5 @@
-// Torch's operations on the emulated device: the CPU's, on the device's memory. What the CPU lacks is composed of
-// others.
+// Torch's operations on the emulated device: the CPU's, on the device's memory. Operations that the CPU lacks are
+// composed of others.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>

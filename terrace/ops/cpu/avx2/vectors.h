@@ -1,6 +1,6 @@
-// The vectors of processors with AVX2, FMA and F16C: eight numbers of fp32. What the kernels of ../vectors/ are written
-// with, as in ../avx512/vectors.h. Elements of 16 bits are multiplied as fp32, to which they are converted when they
-// are packed, so a word is always one number.
+// The vectors of processors with AVX2, FMA and F16C: eight numbers of fp32. The kernels of ../vectors/ are written with
+// them, as with those of ../avx512/vectors.h. Elements of 16 bits are multiplied as fp32, to which they are converted
+// when they are packed, so a word is always one number.
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -14,12 +14,12 @@
   void decode_attention(const Heads& heads, const CachedKeys& cache, const at::Tensor& context);       \
   const AttentionKernels& attention_kernels(c10::ScalarType type);
 
-// Sixteen numbers. Of fp32 and bf16; attention also of fp16.
+// The kernels for vectors of sixteen numbers: of fp32 and bf16; attention also of fp16.
 namespace terrace::ops::cpu::avx512 {
 TERRACE_KERNELS_OF_VECTORS
 }
 
-// Eight numbers. Of fp32, bf16 and fp16.
+// The kernels for vectors of eight numbers: of fp32, bf16 and fp16.
 namespace terrace::ops::cpu::avx2 {
 TERRACE_KERNELS_OF_VECTORS
 }

@@ -1,7 +1,7 @@
 // Packs rows of a head in the orders in which the tiles of attention read them, with rotation, and unpacks gradients.
 //
-// For n rows of hd elements, padded with zeros to a width that is a multiple of `lanes`, or W = width / word_elements
-// words:
+// There are three orders of n rows of hd elements, padded with zeros to a width that is a multiple of `lanes`, or
+// W = width / word_elements words:
 //   rows    [n][W], as in the joint projection
 //   panels  [n / lanes][W][lanes]: words along hd, for products that sum over hd
 //   pairs   [n / word_elements][width]: words along the rows, for products that sum over rows; in fp32 the same as rows
