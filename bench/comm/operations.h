@@ -47,7 +47,7 @@ inline Times time_operation(Comm& comm, const Operation& operation, int64_t byte
                       [&](BatchPlan& plan) { comm.broadcast(&plan, sizeof plan, Type::uint8, 0, {}).wait(); });
 }
 
-// One of all ranks.
+// Times all operations in one group of all ranks; the first rank prints them.
 inline void time_operations(comm::World& world) {
   const auto comm = world.connect(mesh::all_ranks("bench", world.size()));
   for (const Operation& operation : operations) {

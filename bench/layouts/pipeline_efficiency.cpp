@@ -25,7 +25,7 @@ constexpr int64_t stages = 2, micro_batches = 8;
 // A small vocabulary: a large head would make the last stage slower than the first.
 constexpr int64_t vocabulary = 512;
 
-// One step on one stage.
+// The spans of one step on one stage.
 struct StageStep {
   observe::Span whole;
   std::vector<observe::Span> computations = {};  // in order

@@ -110,7 +110,7 @@ void print_runs(const char* title, const std::vector<Compared>& runs) {
   fmt::print("\nmean absolute error {:.1f}%, worst {:.1f}%\n\n", 100 * mean_error(runs), 100 * worst);
 }
 
-// One forward and one backward in turn, and interleaved.
+// Divides runs into those that take one forward and one backward in turn, and interleaved ones.
 std::pair<std::vector<Compared>, std::vector<Compared>> by_chunks(const std::vector<Compared>& runs) {
   std::pair<std::vector<Compared>, std::vector<Compared>> parts;
   for (const Compared& one : runs) (one.run.chunks == 1 ? parts.first : parts.second).push_back(one);
@@ -151,7 +151,7 @@ std::vector<Compared> compare(const std::vector<bench::PublishedRun>& runs, cons
   return compared;
 }
 
-// Each with its program and with the libraries of its time.
+// Prints the runs on MI250X, each predicted with its program and with the libraries of its time.
 std::vector<Compared> print_mi250x(const std::string& folder) {
   std::vector<Compared> all;
   fmt::print(
@@ -175,7 +175,8 @@ std::vector<Compared> print_mi250x(const std::string& folder) {
   return all;
 }
 
-// Each with its program. Of what is not published the fastest by prediction counts, since such tables have tuned runs.
+// Prints the runs on H100, each predicted with its program. The fastest by prediction counts of what is not published,
+// since such tables have tuned runs.
 std::vector<Compared> print_h100(const std::string& folder) {
   std::vector<Compared> all;
   fmt::print(

@@ -46,7 +46,7 @@ doctor::Speed speed_of(const measure::RankSpeed& speed) {
   return {.product_flops = speed.product_flops, .copied_bytes = speed.copied_bytes, .links = speed.links};
 }
 
-// Beside the description, if there is one.
+// The measured speed beside that of the machine's description, if there is one.
 MeasuredSpeed measured_speed(const std::string& on_device, const std::optional<machine::Machine>& machine,
                              const LaunchedRanks& ranks) {
   MeasuredSpeed speed;

@@ -17,7 +17,7 @@ void end_start();
 
 // Whether a stop is requested while a start is watched: then nothing else will end what takes long.
 bool is_stopped_at_start();
-// Throws UserError with ExitCode::stopped if so.
+// Throws UserError with ExitCode::stopped if is_stopped_at_start().
 void end_if_stopped_at_start();
 
 // Says what the process does now, such as "counting edges of data/molecules", until the object is destroyed or another

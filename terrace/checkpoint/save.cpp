@@ -164,7 +164,7 @@ class CheckpointSave {
   const SavingRanks& saving_ranks_;
   const fs::path partial_, final_path_;
   int64_t needed_bytes_ = 0, available_bytes_ = 0;  // of all ranks together
-  // Only the first rank has these. The folder is removed before the lock is released.
+  // Only the first rank has the lock and the guard. The folder is removed before the lock is released.
   std::optional<FileLock> lock_;
   FolderGuard guard_;
 };

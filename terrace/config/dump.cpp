@@ -11,7 +11,7 @@ namespace terrace::config {
 
 namespace {
 
-// Each table of a list under its heading.
+// Writes each table of a list under its heading.
 std::string tables_of_key(const Key& key, const Config& config) {
   std::string text;
   for (const std::vector<std::string>& lines : key.table_lines(config)) {

@@ -155,7 +155,7 @@ bool stages_data(const Config& c) {
 }
 
 std::string pair_size(const Config& c) {
-  // Beside nodes that have an effect it must divide them.
+  // The size of a pair must divide that of a node where nodes have an effect.
   if (uses_nodes(c) || stages_data(c)) return "";
   return "where nothing is cut over a pair; remove it, or use sharding = \"three_level\" or \"pair\" in a shard_ key";
 }

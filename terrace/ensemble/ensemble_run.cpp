@@ -251,7 +251,7 @@ class Training {
     changed_ = true;
   }
 
-  // Each work in a thread of its own, while this thread reports progress.
+  // Runs each work in a thread of its own, while this thread reports progress.
   void run_beside_watch(const std::vector<std::function<void()>>& works, ChildProcesses& children) {
     std::atomic<size_t> left = works.size();
     std::vector<std::jthread> threads;

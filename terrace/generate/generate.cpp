@@ -95,7 +95,7 @@ class Generation {
     sequences_->copy(holder - slots_.begin(), own, length);
   }
 
-  // One pass for all busy slots. Returns whether there was one.
+  // Runs one pass for all busy slots. Returns whether there was one.
   bool decode() {
     std::vector<int64_t> busy, tokens;
     for (size_t slot = 0; slot < slots_.size(); ++slot) {

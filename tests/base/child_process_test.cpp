@@ -43,7 +43,7 @@ bool is_running(pid_t pid) {
   return file >> number >> name >> state && state != "Z";
 }
 
-// Within a time that is enough on a busy machine.
+// Whether the process ends within a time that is enough on a busy machine.
 bool ends(pid_t pid) {
   for (int i = 0; i < 3000 && is_running(pid); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -1,4 +1,4 @@
-// One thing and several of them.
+// Tests the words for one thing and for several of them.
 #include "terrace/base/plural.h"
 
 #include <gtest/gtest.h>

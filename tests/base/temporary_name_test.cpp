@@ -35,7 +35,7 @@ std::string refusal(const fs::path& final_path) {
   }
 }
 
-// Such as two hosts or containers, whose processes have equal ids.
+// Writers may be on two hosts or in two containers, whose processes have equal ids.
 TEST(TemporaryName, UniqueForEachWriter) {
   std::set<fs::path> names;
   for (int i = 0; i < 100; ++i) names.insert(temporary_path("runs/model.bin"));

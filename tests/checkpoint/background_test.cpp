@@ -219,7 +219,7 @@ TEST(Staging, RefusesAFolderThatAnotherUserCouldChange) {
   fs::permissions(own, fs::perms::all);
   EXPECT_THAT(said(), HasSubstr("can be written to by others"));
   fs::permissions(own, fs::perms::owner_all);
-  // Only root may do this.
+  // Only root may change the owner.
   if (chown(own.c_str(), 12345, 12345) == 0) {
     EXPECT_THAT(said(), HasSubstr("belongs to user 12345"));
   }

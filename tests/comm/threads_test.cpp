@@ -60,7 +60,7 @@ TEST_P(Threads, WaitForOutstandingCallsInAnyOrder) {
       blocks[static_cast<size_t>(world.rank())] = static_cast<float>(100 * world.rank() + i);
       works.push_back(comm->all_gather(&blocks[static_cast<size_t>(world.rank())], blocks.data(), 1, Type::fp32, {}));
     }
-    // Each rank in another order.
+    // Each rank waits for its calls in another order.
     for (size_t i = 0; i < works.size(); ++i) works[(i * 7 + static_cast<size_t>(world.rank())) % works.size()].wait();
     for (int64_t i = 0; i < calls; ++i) {
       const int64_t pairs = world.size() * (world.size() - 1) / 2;

@@ -30,7 +30,7 @@ TEST(BatchesAhead, GivesTheBatchesOfEachStep) {
   for (const int64_t threads : {1, 4}) {
     Ahead ahead(batches_of, 50, threads, threads + 1);
     for (int64_t step = 1; step <= 50; ++step) ASSERT_EQ(step_of(ahead.take(step)), step);
-    // Behind the last one, as after a change of the number of steps.
+    // The step lies behind the last one, as after a change of the number of steps.
     EXPECT_EQ(step_of(ahead.take(51)), 51);
   }
 }

@@ -28,7 +28,7 @@ Prediction ten_seconds() {
   return prediction;
 }
 
-// Two nodes.
+// Eight devices fill two nodes.
 Target eight_devices() { return {.machine = small_machine(), .software = {}, .devices = 8}; }
 
 TEST(RunCost, TimeAndEnergyOfTheConfiguredSteps) {

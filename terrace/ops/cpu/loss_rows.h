@@ -15,7 +15,7 @@ void loss_references(const at::Tensor& hidden, const at::Tensor& weight, const a
 // sums [N] in double = the sum of each row of parts [N, P] in fp32.
 void row_sums(const at::Tensor& parts, const at::Tensor& sums);
 
-// Each row of x [N, D] times its factor [N] in fp32, in the type of x.
+// Multiplies each row of x [N, D] by its factor [N] in fp32; the result has the type of x.
 at::Tensor scaled_rows(const at::Tensor& x, const at::Tensor& factors);
 
 }  // namespace terrace::ops::cpu

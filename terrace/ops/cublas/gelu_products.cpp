@@ -128,7 +128,7 @@ class Product {
   Matrix weight_, x_, out_;
 };
 
-// One for each device.
+// Returns the library's handle for a device; each device has one.
 cublasLtHandle_t library_of(int device) {
   static std::mutex mutex;
   static std::map<int, cublasLtHandle_t> libraries;

@@ -64,7 +64,8 @@ c10::IValue taken_back(const c10::IValue& value, const HostTensors& tensors) {
   return list;
 }
 
-// Such as the product by which `terrace train` measures a device's peak. It is left out, since a CPU takes seconds.
+// Whether a product takes a CPU seconds and is left out, such as the one by which `terrace train` measures a device's
+// peak.
 bool is_too_large(const c10::OperatorHandle& operation, const torch::jit::Stack& stack) {
   constexpr double most_flops = 1e11;
   if (operation.schema().name() != "aten::mm") return false;
