@@ -1,4 +1,4 @@
-"""Comments say why: a first line on what the file does, no code kept in comments, no notes to self."""
+"""Comments say why, in whole sentences: a first line on what the file does, no code kept in comments, no notes to self."""
 import ast
 import re
 
@@ -19,6 +19,9 @@ CPP_CODE = re.compile(
 SHELL_CODE = re.compile(r"^(if \[|fi$|done$|esac$|echo [\"'$]|export \w+=|\w+=[\"$'\w/]+$|set -[a-z]+$)")
 CMAKE_CODE = re.compile(r"^(set|list|file|message|include|if|elseif|else|endif|foreach|option|install|(add|target|find|enable)_\w+)\s*\(.*\)\s*$")
 
+# Openings of comments that leave the reader to find the subject in the name below, or nowhere.
+HALF_SENTENCE = re.compile(r"(Of|What|The same|Those)\b")
+
 
 def check(tree):
     for file in tree.files:
@@ -26,6 +29,7 @@ def check(tree):
         if file.language in ("cpp", "python", "shell", "cmake", "toml"):
             yield from _notes(file)
             yield from _code(file)
+            yield from _openings(file)
 
 
 def _first_line(file):
@@ -40,6 +44,14 @@ def _notes(file):
     for number, line in enumerate(file.lines, 1):
         if match := NOTE_TO_SELF.search(line):
             yield Finding(file.path, number, "note-to-self", f"'{match[0]}': do it now, or state the limitation that a user meets")
+
+
+def _openings(file):
+    comments = file.cpp_comments if file.language == "cpp" else file.hash_comments
+    lines = {number for number, _ in comments}
+    for number, text in comments:
+        if number - 1 not in lines and (match := HALF_SENTENCE.match(text)):
+            yield Finding(file.path, number, "half-sentence", f"'{match[0]} ..': say what the thing below is, with its subject first")
 
 
 def _code(file):
