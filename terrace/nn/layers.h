@@ -18,6 +18,8 @@ class Linear : public Module {
   Linear(int64_t inputs, int64_t outputs, bool bias, InitialValue initial, const Build& build);
 
   at::Tensor forward(const at::Tensor& x, ops::WeightGradientQueue* deferred = nullptr) const;
+  // The first of the whole layer's outputs that this rank has, where the outputs are cut.
+  int64_t first_output() const { return weight.mark.row_ranges.front().begin; }
 
   Parameter& weight;
   Parameter* const bias;  // null: none

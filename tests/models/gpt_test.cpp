@@ -10,8 +10,9 @@
 #include <set>
 
 #include "terrace/base/error.h"
-#include "terrace/models/gpt/key_value_cache.h"
 #include "terrace/models/gpt/model.h"
+#include "terrace/models/transformer/blocks.h"
+#include "terrace/ops/key_value_cache.h"
 #include "tests/models/small_models.h"
 #include "tests/pytorch/judge.h"
 
@@ -134,15 +135,16 @@ TEST(Gpt, EvaluationDrawsNoDropout) {
   EXPECT_TRUE(loss(with_dropout(plain)).allclose(loss(plain), 1e-6));
 }
 
-gpt::KeyValueCache cache_for(const models::gpt::ModelConfig& config, int64_t slots, int64_t length,
+ops::KeyValueCache cache_for(const models::gpt::ModelConfig& config, int64_t slots, int64_t length,
                              at::ScalarType type = at::kFloat) {
   return {config.layers, slots, config.kv_heads, length, config.head_dim, at::TensorOptions(type)};
 }
 
 // Logits of all tokens, fed in pieces of the given sizes through a cache.
-at::Tensor cached_logits(Model& model, gpt::KeyValueCache cache, const at::Tensor& tokens,
+at::Tensor cached_logits(Model& model, ops::KeyValueCache cache, const at::Tensor& tokens,
                          const std::vector<int64_t>& pieces) {
-  const Pass pass{.extension = &cache};
+  ContinuedSequences continued(cache);
+  const Pass pass{.extension = &continued};
   std::vector<at::Tensor> sequences;
   for (int64_t slot = 0; slot < tokens.size(0); ++slot) {
     cache.select({slot});
@@ -190,10 +192,11 @@ TEST(Gpt, MoreTokensThanTheModelOrTheCacheHoldsAreRefused) {
     Batch batch;
     batch.tensors["tokens"] = at::zeros({1, 20}, at::kLong);
     EXPECT_THROW(hidden_of(*model, batch, {}), UserError) << small.name;
-    gpt::KeyValueCache cache = cache_for(small.config, 1, 8);
+    ops::KeyValueCache cache = cache_for(small.config, 1, 8);
     cache.select({0});
     batch.tensors["tokens"] = at::zeros({1, 9}, at::kLong);
-    EXPECT_THROW(hidden_of(*model, batch, {.extension = &cache}), UserError) << small.name;
+    ContinuedSequences continued(cache);
+    EXPECT_THROW(hidden_of(*model, batch, {.extension = &continued}), UserError) << small.name;
   }
 }
 

@@ -8,13 +8,14 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
+#include "terrace/models/transformer/blocks.h"
 #include "terrace/ops/attention.h"
 
 namespace terrace::models::gpt {
 namespace {
 
 // The cache for the heads that this rank has of each layer.
-KeyValueCache cache_for(const ModelConfig& config, Model& model, int64_t slots, int64_t length) {
+ops::KeyValueCache cache_for(const ModelConfig& config, Model& model, int64_t slots, int64_t length) {
   const std::vector<nn::Parameter*> parameters = model.parameters();
   const auto joint = std::ranges::find(parameters, "blocks.0.attention.qkv.weight", &nn::Parameter::name);
   TERRACE_CHECK(joint != parameters.end(), "the model is no GPT");
@@ -46,7 +47,8 @@ at::Tensor CachedSequences::run(std::vector<int64_t> slots, int64_t length, std:
   if (!from_start) batch.tensors["positions"] = positions.to(model_.device());
   cache_.select(std::move(slots));
   Pass pass;
-  pass.extension = &cache_;
+  ContinuedSequences continued(cache_);
+  pass.extension = &continued;
   at::Tensor hidden = model_.forward(0, model_.num_units() - 1, {}, batch, pass).front();  // [B, T, D]
   cache_.advance(length);
   return hidden;

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "terrace/models/gpt/key_value_cache.h"
 #include "terrace/models/gpt/settings/config.h"
 #include "terrace/models/text_of_family.h"
+#include "terrace/ops/key_value_cache.h"
 
 namespace terrace::models::gpt {
 
@@ -33,7 +33,7 @@ class CachedSequences : public TextSequences {
   at::Tensor logits(const at::Tensor& hidden);
 
   Model& model_;
-  KeyValueCache cache_;
+  ops::KeyValueCache cache_;
 };
 
 }  // namespace terrace::models::gpt

@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "terrace/models/gpt/settings/config.h"
-#include "terrace/models/model.h"
+#include "terrace/models/transformer/transformer.h"
 #include "terrace/nn/layers.h"
-#include "terrace/ops/activation.h"
 #include "terrace/ops/attention.h"
 
 namespace terrace::models::gpt {
@@ -18,64 +17,13 @@ namespace terrace::models::gpt {
 class EmbeddingUnit : public nn::Module {
  public:
   EmbeddingUnit(const ModelConfig& config, const nn::Build& build);
-  at::Tensor forward(const Batch& batch, const at::Tensor& positions, const Pass& pass) const;
+  at::Tensor forward(const Batch& batch, const Pass& pass) const;
 
   nn::Embedding& tokens;
   nn::Embedding* const positions;  // null: rotary
 
  private:
   double dropout_;
-};
-
-class Attention : public nn::Module {
- public:
-  Attention(const ModelConfig& config, int64_t layer, const nn::Build& build);
-  // `table` is null if positions are learned.
-  at::Tensor forward(const at::Tensor& x, const ops::RotaryTable* table, const at::Tensor& positions,
-                     const Batch& batch, const Pass& pass) const;
-
- private:
-  nn::Norm* add_head_norm(const char* name, const ModelConfig& config, const nn::Build& build);
-
-  ops::HeadLayout layout_;
-  int64_t window_;
-  double dropout_;
-  int64_t layer_;
-  ops::AttentionChoice kernels_;
-  nn::Linear& joint_;  // queries, keys and values
-  nn::Linear& output_;
-  double epsilon_;
-  nn::Norm *const query_norm_, *const key_norm_;  // null: none
-};
-
-class FeedForward : public nn::Module {
- public:
-  FeedForward(const ModelConfig& config, const nn::Build& build);
-  at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
-
- private:
-  ops::Activation activation_;
-  nn::Linear& first_;
-  nn::Linear& second_;
-};
-
-class Block : public nn::Module {
- public:
-  Block(const ModelConfig& config, int64_t layer, const nn::Build& build);
-  // The two units of a layer, each of which adds a branch to the stream.
-  ops::ResidualStream attend(ops::ResidualStream x, const ops::RotaryTable* table, const at::Tensor& positions,
-                             const Batch& batch, const Pass& pass) const;
-  ops::ResidualStream feed_forward(ops::ResidualStream x, const Batch& batch, const Pass& pass) const;
-  std::vector<nn::Parameter*> attention_parameters();
-  std::vector<nn::Parameter*> ffn_parameters();
-
- private:
-  double dropout_;
-  int64_t layer_;
-  nn::Norm& attention_norm_;
-  Attention& attention_;
-  nn::Norm& ffn_norm_;
-  FeedForward& ffn_;
 };
 
 // The final norm and, unless the head is tied to the embedding, the output matrix.
@@ -93,32 +41,27 @@ class HeadUnit : public nn::Module {
 //   positions  [B, T] int64; if absent, 0 .. T-1
 //   documents  [B, T] int64, equal within a document; if absent, attention is over the whole sequence
 //   document_starts  [documents + 1] int32 (ops::Documents::starts), with the size "longest_document"; may be absent
-// One tensor passes from unit to unit, the hidden states [B, T, D].
-class Gpt : public Model {
+class Gpt : public Transformer {
  public:
   Gpt(const ModelConfig& config, const nn::Build& build);
 
-  int64_t num_units() const override { return 2 * config_.layers + 2; }
-  std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
-  Tensors forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) override;
   Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
   // "logits": [B, T, vocabulary] in fp32.
   Outputs outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
   std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const override;
-  at::Device device() const override { return build_.device; }
+
+ protected:
+  Units units() const override { return {&embedding_, &head_, &blocks_}; }
+  at::Tensor embedded(const Batch& batch, const Pass& pass) const override { return embedding_.forward(batch, pass); }
+  ops::TokenPlaces places(const Batch& batch) const override;
 
  private:
-  // The units are the embedding, the two halves of each layer and the head.
-  static int64_t layer_of(int64_t unit) { return (unit - 1) / 2; }
-  static bool is_attention(int64_t unit) { return unit % 2 == 1; }
-  std::vector<Block*> add_blocks();
   const nn::Parameter& output_weight() const;
 
   ModelConfig config_;
-  nn::Build build_;
   ops::RotaryTable table_;
   EmbeddingUnit& embedding_;
-  std::vector<Block*> blocks_;
+  Blocks& blocks_;
   HeadUnit& head_;
 };
 

@@ -2,13 +2,10 @@
 #include "terrace/models/vit/model.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <numbers>
-#include <optional>
-#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/models/dropout_site.h"
@@ -17,12 +14,9 @@
 #include "terrace/ops/activation.h"
 #include "terrace/ops/cut.h"
 #include "terrace/ops/dropout.h"
-#include "terrace/ops/feed_forward.h"
-#include "terrace/ops/head_norm.h"
 #include "terrace/ops/linear.h"
 #include "terrace/ops/loss_term.h"
 #include "terrace/ops/positions.h"
-#include "terrace/ops/recompute.h"
 #include "terrace/ops/trained_value.h"
 
 namespace terrace::models::vit {
@@ -63,11 +57,23 @@ at::Tensor divided_into_patches(const ModelConfig& config, const at::Tensor& x) 
   return whole.reshape({x.size(0), x.size(1), config.patch_rows(), config.patch, config.patch_columns(), config.patch});
 }
 
-std::vector<nn::Parameter*> joined_parameters(nn::Module& first, nn::Module& second) {
-  std::vector<nn::Parameter*> list = first.parameters();
-  const std::vector<nn::Parameter*> more = second.parameters();
-  list.insert(list.end(), more.begin(), more.end());
-  return list;
+BlockOptions block_options(const ModelConfig& config) {
+  std::vector<double> drop_paths;
+  for (int64_t layer = 0; layer < config.layers; ++layer) drop_paths.push_back(drop_path_of(config, layer));
+  return {.layers = config.layers,
+          .width = config.width,
+          .ffn_width = config.ffn_width(),
+          .heads = {.groups = config.heads, .head_dim = config.head_dim()},
+          .visibility = ops::Visibility::all,
+          .norm_epsilon = config.norm_epsilon,
+          .normalises_heads = config.qk_norm,
+          .head_norm = nn::Norm::Kind::layer,
+          .activation = activation,
+          .initial = normal_initial(),
+          .initial_of_outputs = normal_initial(),
+          .dropout = config.dropout,
+          .inner_dropout = config.dropout,
+          .drop_paths = drop_paths};
 }
 
 }  // namespace
@@ -120,91 +126,6 @@ at::Tensor EmbeddingUnit::forward(const Batch& batch, const Pass& pass) const {
                       dropout_site_of(x, positions_.cut, config_.dropout, batch, pass), "embedding");
 }
 
-Attention::Attention(const ModelConfig& config, int64_t, const nn::Build& build)
-    : layout_{.groups = config.heads, .head_dim = config.head_dim()},
-      kernels_(build.kernels.attention),
-      epsilon_(config.norm_epsilon),
-      joint_(add_module<nn::Linear>("qkv", config.width, layout_.columns(), true, normal_initial(), build)),
-      output_(add_module<nn::Linear>("output", config.width, config.width, true, normal_initial(), build)),
-      query_norm_(add_head_norm("query_norm", config, build)),
-      key_norm_(add_head_norm("key_norm", config, build)) {}
-
-nn::Norm* Attention::add_head_norm(const char* name, const ModelConfig& config, const nn::Build& build) {
-  if (!config.qk_norm) return nullptr;
-  return &add_module<nn::Norm>(name, nn::Norm::Kind::layer, config.head_dim(), true, config.norm_epsilon, build);
-}
-
-at::Tensor Attention::forward(const at::Tensor& x, const Pass& pass) const {
-  const auto core = [this](const at::Tensor& joint) {
-    return ops::joint_attention(joint, layout_.part(joint.size(-1)), nullptr, {}, {}, kernels_, ops::Visibility::all);
-  };
-  at::Tensor joint = joint_.forward(x, pass.deferred);  // [B, L, 3 D]
-  if (query_norm_ != nullptr) {
-    // The bias of the keys' norm adds the same to the scores of all keys, which changes no probability.
-    joint = ops::normalize_heads(
-        joint, layout_.part(joint.size(-1)), {nn::weight_of(&query_norm_->weight), nn::weight_of(query_norm_->bias)},
-        {nn::weight_of(&key_norm_->weight)}, {.centered = true, .epsilon = epsilon_}, pass.deferred);
-  }
-  const bool again = pass.training && pass.recompute_attention;
-  const at::Tensor context = again ? ops::recompute(core, joint) : core(joint);  // [B, L, D]
-  return output_.forward(context, pass.deferred);
-}
-
-FeedForward::FeedForward(const ModelConfig& config, int64_t layer, const nn::Build& build)
-    : dropout_(config.dropout),
-      columns_of_head_(config.ffn_width() / config.heads),
-      name_(fmt::format("blocks.{}.ffn.inner", layer)),
-      first_(add_module<nn::Linear>("first", config.width, config.ffn_width(), true, normal_initial(), build)),
-      second_(add_module<nn::Linear>("second", config.ffn_width(), config.width, true, normal_initial(), build)) {}
-
-at::Tensor FeedForward::forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const {
-  const ops::FeedForwardWeights weights{nn::weight_of(&first_.weight), nn::weight_of(first_.bias),
-                                        nn::weight_of(&second_.weight), nn::weight_of(second_.bias)};
-  ops::DropoutSite site = dropout_site(dropout_, batch, pass);
-  std::optional<ops::InnerDropout> dropout;
-  if (site.rate > 0.0) {
-    // Between its layers a rank has all places and some columns, which are those of whole heads.
-    site.first_head = first_.weight.mark.row_ranges.front().begin / columns_of_head_;
-    dropout = {ops::draw_of(site, name_), weights.first.value.size(0) / columns_of_head_};
-  }
-  return ops::feed_forward(x, weights, activation, pass.deferred, dropout);
-}
-
-Block::Block(const ModelConfig& config, int64_t layer, const nn::Build& build)
-    : dropout_(config.dropout),
-      drop_path_(drop_path_of(config, layer)),
-      name_(fmt::format("blocks.{}", layer)),
-      attention_norm_(add_module<nn::Norm>("attention_norm", nn::Norm::Kind::layer, config.width, true,
-                                           config.norm_epsilon, build)),
-      attention_(add_module<Attention>("attention", config, layer, build)),
-      ffn_norm_(
-          add_module<nn::Norm>("ffn_norm", nn::Norm::Kind::layer, config.width, true, config.norm_epsilon, build)),
-      ffn_(add_module<FeedForward>("ffn", config, layer, build)) {}
-
-// The branch after dropout and stochastic depth, which drops all of a sample.
-at::Tensor Block::dropped(const at::Tensor& branch, const char* name, const Batch& batch, const Pass& pass) const {
-  const std::string site = fmt::format("{}.{}", name_, name);
-  const at::Tensor kept =
-      ops::dropout(branch, dropout_site_of(branch, attention_norm_.weight.cut, dropout_, batch, pass), site);
-  if (!pass.training || drop_path_ == 0.0) return kept;
-  const ops::DropoutSite path = dropout_site(drop_path_, batch, pass);
-  const at::Tensor ones = at::ones({branch.size(0), 1, 1}, branch.options().requires_grad(false));
-  return kept.mul(ops::dropout(ones, path, site + ".path"));
-}
-
-ops::ResidualStream Block::attend(ops::ResidualStream x, const Batch& batch, const Pass& pass) const {
-  return x +
-         dropped(attention_.forward(attention_norm_.forward(x, pass.deferred), pass), "attention.output", batch, pass);
-}
-
-ops::ResidualStream Block::feed_forward(ops::ResidualStream x, const Batch& batch, const Pass& pass) const {
-  return x + dropped(ffn_.forward(ffn_norm_.forward(x, pass.deferred), batch, pass), "ffn", batch, pass);
-}
-
-std::vector<nn::Parameter*> Block::attention_parameters() { return joined_parameters(attention_norm_, attention_); }
-
-std::vector<nn::Parameter*> Block::ffn_parameters() { return joined_parameters(ffn_norm_, ffn_); }
-
 HeadUnit::HeadUnit(const ModelConfig& config, const nn::Build& build)
     : norm(add_module<nn::Norm>("norm", nn::Norm::Kind::layer, config.width, true, config.norm_epsilon, build)),
       hidden(add_hidden(config, build)),
@@ -246,45 +167,15 @@ at::Tensor HeadUnit::damped(const Batch& batch) const {
 }
 
 Vit::Vit(const ModelConfig& config, const nn::Build& build)
-    : config_(config),
-      build_(build),
+    : Transformer(config.layers, build),
+      config_(config),
       embedding_(add_module<EmbeddingUnit>("embedding", config, build)),
-      blocks_(add_blocks()),
+      blocks_(add_module<Blocks>("blocks", block_options(config), build)),
       head_(add_module<HeadUnit>("head", config, build)) {}
 
-std::vector<Block*> Vit::add_blocks() {
-  std::vector<Block*> blocks;
-  for (int64_t layer = 0; layer < config_.layers; ++layer) {
-    blocks.push_back(&add_module<Block>(fmt::format("blocks.{}", layer), config_, layer, build_));
-  }
-  return blocks;
-}
-
-std::vector<nn::Parameter*> Vit::unit_parameters(int64_t unit) {
-  if (unit == 0) return embedding_.parameters();
-  if (unit + 1 == num_units()) return head_.parameters();
-  Block& block = *blocks_.at(static_cast<size_t>(layer_of(unit)));
-  return is_attention(unit) ? block.attention_parameters() : block.ffn_parameters();
-}
-
-Tensors Vit::forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) {
-  TERRACE_CHECK(begin >= 0 && end < num_units(), "units {} to {} of {} have no forward", begin, end - 1, num_units());
-  ops::ResidualStream x{input.empty() ? at::Tensor() : input.front()};  // [B, L, D]
-  for (int64_t unit = begin; unit < end; ++unit) {
-    if (unit == 0) {
-      x = {embedding_.forward(batch, pass)};
-      continue;
-    }
-    const Block& block = *blocks_[static_cast<size_t>(layer_of(unit))];
-    x = is_attention(unit) ? block.attend(std::move(x), batch, pass) : block.feed_forward(std::move(x), batch, pass);
-  }
-  return {x.sum()};
-}
-
 at::Tensor Vit::forecast(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {
-  const Tensors x = begin + 1 == num_units() ? input : forward(begin, num_units() - 1, input, batch, pass);
-  const at::Tensor own = head_.forward(x.front(), batch);  // [B, own L, P V]
-  const at::Tensor all = ops::all_positions(head_.output.weight.cut, own, "forecast").to(wide_of(build_.type));
+  const at::Tensor own = head_.forward(last_hidden(begin, input, batch, pass), batch);  // [B, own L, P V]
+  const at::Tensor all = ops::all_positions(head_.output.weight.cut, own, "forecast").to(wide_of(build().type));
   const int64_t samples = all.size(0), outputs = config_.num_outputs(), patch = config_.patch;
   const at::Tensor field = all.reshape({samples, config_.patch_rows(), config_.patch_columns(), patch, patch, outputs})
                                .permute({0, 5, 1, 3, 2, 4})
@@ -331,7 +222,7 @@ Outputs Vit::outputs(int64_t begin, const Tensors& input, const Batch& batch, co
 }
 
 std::vector<TensorShape> Vit::output_shapes(int64_t, const Batch& batch) const {
-  return {{.sizes = {batch.samples.size(0), config_.places(), config_.width}, .type = build_.type, .sequence_dim = 1}};
+  return {{.sizes = {batch.samples.size(0), config_.places(), config_.width}, .type = build().type, .sequence_dim = 1}};
 }
 
 }  // namespace terrace::models::vit

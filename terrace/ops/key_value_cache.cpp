@@ -1,5 +1,5 @@
 // Appends to, copies and truncates the sequences of the key-value cache.
-#include "terrace/models/gpt/key_value_cache.h"
+#include "terrace/ops/key_value_cache.h"
 
 #include <ATen/ops/empty.h>
 
@@ -7,7 +7,7 @@
 
 #include "terrace/base/error.h"
 
-namespace terrace::models::gpt {
+namespace terrace::ops {
 
 KeyValueCache::KeyValueCache(int64_t layers, int64_t slots, int64_t groups, int64_t length, int64_t head_dim,
                              const at::TensorOptions& options)
@@ -42,8 +42,8 @@ std::pair<at::Tensor, at::Tensor> KeyValueCache::append(int64_t layer, const at:
   return {own(keys_), own(values_)};
 }
 
-ops::CachedKeys KeyValueCache::selected(int64_t layer) const {
-  ops::CachedKeys cache{.keys = keys_.at(layer), .values = values_.at(layer), .slots = selected_, .sizes = {}};
+CachedKeys KeyValueCache::selected(int64_t layer) const {
+  CachedKeys cache{.keys = keys_.at(layer), .values = values_.at(layer), .slots = selected_, .sizes = {}};
   for (int64_t slot : selected_) {
     check_room(slot, 1);
     cache.sizes.push_back(size(slot));
@@ -63,11 +63,4 @@ void KeyValueCache::copy(int64_t from, int64_t to, int64_t length) {
   sizes_.at(to) = length;
 }
 
-KeyValueCache* cache_of(const Pass& pass) {
-  if (pass.extension == nullptr) return nullptr;
-  auto* cache = dynamic_cast<KeyValueCache*>(pass.extension);
-  TERRACE_CHECK(cache != nullptr, "the extension of a GPT's pass is no key-value cache");
-  return cache;
-}
-
-}  // namespace terrace::models::gpt
+}  // namespace terrace::ops

@@ -8,14 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/models/model.h"
 #include "terrace/ops/cached_attention.h"
 
-namespace terrace::models::gpt {
+namespace terrace::ops {
 
-// Pass::extension of a pass that continues sequences. The batch is then one sequence, or one token of each of several
-// ones, and has "positions" unless these begin at 0.
-class KeyValueCache : public PassExtension {
+class KeyValueCache {
  public:
   // Room for `length` tokens in each of `slots`; `groups` are those of this rank.
   KeyValueCache(int64_t layers, int64_t slots, int64_t groups, int64_t length, int64_t head_dim,
@@ -34,8 +31,8 @@ class KeyValueCache : public PassExtension {
   // [1, G, size + T, hd]. Throws UserError if there is no room for them, as selected() does.
   std::pair<at::Tensor, at::Tensor> append(int64_t layer, const at::Tensor& keys, const at::Tensor& values);
 
-  // The keys and values that ops::cached_attention() reads, and appends to, for one token of each selected slot.
-  ops::CachedKeys selected(int64_t layer) const;
+  // The keys and values that cached_attention() reads, and appends to, for one token of each selected slot.
+  CachedKeys selected(int64_t layer) const;
 
   // Forgets all but the first `length` tokens of a slot.
   void truncate(int64_t slot, int64_t length);
@@ -51,8 +48,4 @@ class KeyValueCache : public PassExtension {
   std::vector<at::Tensor> values_;
 };
 
-// The cache of a pass that continues sequences; null for other passes. Aborts if the pass has the extension of another
-// family.
-KeyValueCache* cache_of(const Pass& pass);
-
-}  // namespace terrace::models::gpt
+}  // namespace terrace::ops

@@ -1,0 +1,156 @@
+// Attention, feed-forward and the blocks that they form.
+#include "terrace/models/transformer/blocks.h"
+
+#include <ATen/ops/ones.h>
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "terrace/base/error.h"
+#include "terrace/models/dropout_site.h"
+#include "terrace/ops/feed_forward.h"
+#include "terrace/ops/head_norm.h"
+#include "terrace/ops/recompute.h"
+
+namespace terrace::models {
+namespace {
+
+std::vector<nn::Parameter*> joined_parameters(nn::Module& first, nn::Module& second) {
+  std::vector<nn::Parameter*> list = first.parameters();
+  const std::vector<nn::Parameter*> more = second.parameters();
+  list.insert(list.end(), more.begin(), more.end());
+  return list;
+}
+
+// Null for passes that continue no sequences.
+ops::KeyValueCache* cache_of(const Pass& pass) {
+  if (pass.extension == nullptr) return nullptr;
+  auto* continued = dynamic_cast<ContinuedSequences*>(pass.extension);
+  TERRACE_CHECK(continued != nullptr, "the extension of a transformer's pass has no key-value cache");
+  return &continued->cache;
+}
+
+}  // namespace
+
+Attention::Attention(const BlockOptions& options, int64_t layer, const nn::Build& build)
+    : attention_{options.heads, options.visibility, options.window, build.kernels.attention},
+      dropout_(options.attention_dropout),
+      epsilon_(options.norm_epsilon),
+      layer_(layer),
+      joint_(add_module<nn::Linear>("qkv", options.width, options.heads.columns(), options.qkv_bias, options.initial,
+                                    build)),
+      output_(add_module<nn::Linear>("output", options.heads.heads() * options.heads.head_dim, options.width,
+                                     options.bias, options.initial_of_outputs, build)),
+      query_norm_(add_head_norm("query_norm", options, build)),
+      key_norm_(add_head_norm("key_norm", options, build)) {}
+
+nn::Norm* Attention::add_head_norm(const char* name, const BlockOptions& options, const nn::Build& build) {
+  if (!options.normalises_heads) return nullptr;
+  const bool bias = options.head_norm == nn::Norm::Kind::layer;
+  return &add_module<nn::Norm>(name, options.head_norm, options.heads.head_dim, bias, epsilon_, build);
+}
+
+at::Tensor Attention::normalised(const at::Tensor& joint, const Pass& pass) const {
+  if (query_norm_ == nullptr) return joint;
+  // The bias of the keys' norm adds the same to the scores of all keys, which changes no probability.
+  return ops::normalize_heads(joint, attention_.layout.part(joint.size(-1)),
+                              {nn::weight_of(&query_norm_->weight), nn::weight_of(query_norm_->bias)},
+                              {nn::weight_of(&key_norm_->weight)},
+                              {.centered = query_norm_->bias != nullptr, .epsilon = epsilon_}, pass.deferred);
+}
+
+at::Tensor Attention::forward(const at::Tensor& x, const ops::TokenPlaces& places, const Batch& batch,
+                              const Pass& pass) const {
+  const at::Tensor joint = normalised(joint_.forward(x, pass.deferred), pass);  // [B, T, (H + 2G) hd]
+  const ops::EarlierTokens earlier{cache_of(pass), layer_};
+  const auto attend = [this, places, batch, pass, earlier](const at::Tensor& projection) {
+    ops::SelfAttention attention = attention_;
+    attention.layout = attention_.layout.part(projection.size(-1));
+    ops::DropoutSite site = dropout_site(dropout_, batch, pass);
+    // In attention a rank has all positions and a part of the heads.
+    if (site.rate > 0.0) site.first_head = attention_.layout.head_of(joint_.first_output());
+    return ops::self_attention(projection, attention, places, site, fmt::format("blocks.{}.attention", layer_),
+                               earlier);
+  };
+  const bool again = pass.training && pass.recompute_attention;
+  const at::Tensor context = again ? ops::recompute(attend, joint) : attend(joint);  // [B, T, H hd]
+  return output_.forward(context, pass.deferred);                                    // [B, T, D]
+}
+
+FeedForward::FeedForward(const BlockOptions& options, int64_t layer, const nn::Build& build)
+    : activation_(options.activation),
+      dropout_(options.inner_dropout),
+      columns_of_head_(options.ffn_width / options.heads.heads()),
+      name_(fmt::format("blocks.{}.ffn.inner", layer)),
+      first_(add_module<nn::Linear>("first", options.width,
+                                    (activation_ == ops::Activation::swiglu ? 2 : 1) * options.ffn_width, options.bias,
+                                    options.initial, build)),
+      second_(add_module<nn::Linear>("second", options.ffn_width, options.width, options.bias,
+                                     options.initial_of_outputs, build)) {}
+
+at::Tensor FeedForward::forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const {
+  const ops::FeedForwardWeights weights{nn::weight_of(&first_.weight), nn::weight_of(first_.bias),
+                                        nn::weight_of(&second_.weight), nn::weight_of(second_.bias)};
+  ops::DropoutSite site = dropout_site(dropout_, batch, pass);
+  std::optional<ops::InnerDropout> dropout;
+  if (site.rate > 0.0) {
+    // Between its layers a rank has all positions and some columns, which are those of whole heads.
+    site.first_head = first_.first_output() / columns_of_head_;
+    dropout = {ops::draw_of(site, name_), weights.first.value.size(0) / columns_of_head_};
+  }
+  return ops::feed_forward(x, weights, activation_, pass.deferred, dropout);
+}
+
+Block::Block(const BlockOptions& options, int64_t layer, const nn::Build& build)
+    : dropout_(options.dropout),
+      drop_path_(options.drop_paths.empty() ? 0.0 : options.drop_paths.at(static_cast<size_t>(layer))),
+      drops_paths_(!options.drop_paths.empty()),
+      name_(fmt::format("blocks.{}", layer)),
+      attention_norm_(add_module<nn::Norm>("attention_norm", options.norm, options.width, options.bias,
+                                           options.norm_epsilon, build)),
+      attention_(add_module<Attention>("attention", options, layer, build)),
+      ffn_norm_(
+          add_module<nn::Norm>("ffn_norm", options.norm, options.width, options.bias, options.norm_epsilon, build)),
+      ffn_(add_module<FeedForward>("ffn", options, layer, build)) {}
+
+// The branch before its dropout.
+ops::Dropped Block::dropped(const at::Tensor& branch, const char* name, const Batch& batch, const Pass& pass) const {
+  return {branch, dropout_site_of(branch, attention_norm_.weight.cut, dropout_, batch, pass),
+          fmt::format("{}.{}", name_, name)};
+}
+
+// The branch after dropout and stochastic depth.
+at::Tensor Block::kept(const at::Tensor& branch, const char* name, const Batch& batch, const Pass& pass) const {
+  const ops::Dropped before = dropped(branch, name, batch, pass);
+  const at::Tensor kept = ops::dropout(branch, before.site, before.name);
+  if (!pass.training || drop_path_ == 0.0) return kept;
+  const ops::DropoutSite path = dropout_site(drop_path_, batch, pass);
+  const at::Tensor ones = at::ones({branch.size(0), 1, 1}, branch.options().requires_grad(false));
+  return kept.mul(ops::dropout(ones, path, before.name + ".path"));
+}
+
+ops::ResidualStream Block::attend(ops::ResidualStream x, const ops::TokenPlaces& places, const Batch& batch,
+                                  const Pass& pass) const {
+  const at::Tensor branch = attention_.forward(attention_norm_.forward(x, pass.deferred), places, batch, pass);
+  return x + kept(branch, "attention.output", batch, pass);
+}
+
+ops::ResidualStream Block::feed_forward(ops::ResidualStream x, const Batch& batch, const Pass& pass) const {
+  const at::Tensor branch = ffn_.forward(ffn_norm_.forward(x, pass.deferred), batch, pass);
+  // A branch that is dropped by samples as well cannot be added in the kernel of dropout.
+  if (drops_paths_) return x + kept(branch, "ffn", batch, pass);
+  return x + dropped(branch, "ffn", batch, pass);
+}
+
+std::vector<nn::Parameter*> Block::attention_parameters() { return joined_parameters(attention_norm_, attention_); }
+
+std::vector<nn::Parameter*> Block::ffn_parameters() { return joined_parameters(ffn_norm_, ffn_); }
+
+Blocks::Blocks(const BlockOptions& options, const nn::Build& build) {
+  for (int64_t layer = 0; layer < options.layers; ++layer) {
+    blocks_.push_back(&add_module<Block>(fmt::format("{}", layer), options, layer, build));
+  }
+}
+
+}  // namespace terrace::models
