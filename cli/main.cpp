@@ -24,6 +24,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/log.h"
 #include "terrace/base/printable.h"
+#include "terrace/base/version.h"
 #include "terrace/comm/comm.h"
 
 namespace {
@@ -42,7 +43,7 @@ int run(int argc, char** argv) {
   app.formatter(terrace::cli::help_formatter(terrace::cli::output_columns()));  // of the subcommands too
   app.set_version_flag(
       "--version",
-      fmt::format("terrace " TERRACE_VERSION "{}\ncommit: {}\n{}", terrace::cli::build_kind().version_note,
+      fmt::format("terrace {}{}\ncommit: {}\n{}", terrace::version(), terrace::cli::build_kind().version_note,
                   terrace::cli::commit(), terrace::cli::build_facts()),
       "Print the version and what this program was built with, and exit");
   app.require_subcommand(1);

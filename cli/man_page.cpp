@@ -8,6 +8,7 @@
 #include "cli/command_tree.h"
 #include "cli/examples.h"
 #include "cli/exit_codes.h"
+#include "terrace/base/version.h"
 
 namespace terrace::cli {
 namespace {
@@ -80,7 +81,7 @@ std::string example_section(const std::vector<Command>& commands) {
 }  // namespace
 
 std::string man_page(const std::vector<Command>& commands) {
-  std::string text = fmt::format(".TH TERRACE 1 \"\" \"terrace {}\" \"User Commands\"\n", TERRACE_VERSION);
+  std::string text = fmt::format(".TH TERRACE 1 \"\" \"terrace {}\" \"User Commands\"\n", version());
   text += fmt::format(".SH NAME\nterrace \\- {}\n.SH SYNOPSIS\n", build_kind().summary);
   for (const Command& command : commands) {
     if (command.children.empty()) text += synopsis(command) + "\n.br\n";

@@ -34,19 +34,22 @@ constexpr bool is_nested_too_deep(std::string_view text) {
   return false;
 }
 
-// Throws the library's exceptions where the text is not JSON or nests too deep.
-template <typename Value = Json>
-Value parse_json(std::string_view text) {
+// Parses the program's JSON. Throws the library's exceptions where the text is not JSON or nests too deep.
+Json parse_json(std::string_view text);
+
+// Parses JSON into another of the library's types, such as one that looks keys up fast.
+template <typename Value>
+Value parse_json_as(std::string_view text) {
   if (is_nested_too_deep(text)) {
     throw Json::other_error::create(501, "values are nested more than 64 deep", nullptr);
   }
   return Value::parse(text);
 }
 
-// A discarded value where the text is not JSON or nests too deep.
-inline Json parse_json_or_discard(std::string_view text) {
-  if (is_nested_too_deep(text)) return Json(Json::value_t::discarded);
-  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
-}
+// Returns a discarded value where the text is not JSON or nests too deep.
+Json parse_json_or_discard(std::string_view text);
 
 }  // namespace terrace
+
+// json.cpp has the functions of the type, which every file that includes this header would compile otherwise.
+extern template class nlohmann::basic_json<nlohmann::ordered_map>;

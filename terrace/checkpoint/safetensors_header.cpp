@@ -56,7 +56,7 @@ HeaderJson header_json(std::span<const std::byte> file, std::string_view file_na
   }
   const char* text = reinterpret_cast<const char*>(file.data()) + sizeof(length);
   try {
-    HeaderJson json = parse_json<HeaderJson>({text, length});
+    HeaderJson json = parse_json_as<HeaderJson>({text, length});
     if (!json.is_object()) throw damaged(file_name, "the header is not a JSON object");
     return json;
   } catch (const HeaderJson::exception& error) {

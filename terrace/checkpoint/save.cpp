@@ -8,6 +8,7 @@
 #include "terrace/base/file_lock.h"
 #include "terrace/base/log.h"
 #include "terrace/base/units.h"
+#include "terrace/base/version.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/checkpoint/make_checkpoint.h"
@@ -111,7 +112,7 @@ class CheckpointSave {
   }
 
   void complete(const WrittenFiles& own, const std::vector<std::string>& texts) {
-    Manifest manifest{.terrace_version = TERRACE_VERSION,
+    Manifest manifest{.terrace_version = std::string(version()),
                       .step = request_.step,
                       .groups = {},
                       .config = own.config.value(),

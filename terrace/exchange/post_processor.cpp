@@ -69,7 +69,7 @@ std::pair<size_t, size_t> value_of(std::string_view text, std::string_view key) 
 AddedAround added_around(std::string_view file, const std::string& name) {
   AddedAround around;
   try {
-    const auto json = parse_json<FileJson>(file);
+    const auto json = parse_json_as<FileJson>(file);
     if (json.contains("post_processor")) add(json.at("post_processor"), name, around);
   } catch (const FileJson::exception& error) {
     throw UserError::of("{}: its post_processor is damaged: {}", name, error.what());
@@ -78,7 +78,7 @@ AddedAround added_around(std::string_view file, const std::string& name) {
 }
 
 std::string token_text(std::string_view file, int64_t id) {
-  const auto json = parse_json<FileJson>(file);
+  const auto json = parse_json_as<FileJson>(file);
   for (const FileJson& token : json.value("added_tokens", FileJson::array())) {
     if (token.at("id") == id) return token.at("content").get<std::string>();
   }

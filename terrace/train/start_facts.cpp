@@ -10,6 +10,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/file.h"
+#include "terrace/base/version.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/config/key_values.h"
@@ -38,7 +39,7 @@ std::string value_or_error(Read&& read) {
 std::string checksum_of(const fs::path& path) { return checksum(MappedFile(path).bytes()); }
 
 // Two builds of one version may differ, so the checksum of the executable is a part of it.
-std::string program() { return fmt::format("terrace {}, build {}", TERRACE_VERSION, checksum_of("/proc/self/exe")); }
+std::string program() { return fmt::format("terrace {}, build {}", version(), checksum_of("/proc/self/exe")); }
 
 std::string kernels(const config::Config& config) {
   const at::Device device = choose_device(config.train.device);

@@ -13,7 +13,7 @@
 namespace terrace::search {
 namespace {
 
-constexpr uint64_t most_points = 50'000, most_random = 20'000;
+constexpr uint64_t most_candidates = 50'000, most_random = 20'000;
 constexpr size_t most_looked_at = 2000;  // of the points that were not tried, the best predictions
 constexpr size_t fewest_fitted = 5;      // trials from which the process learns how far their errors reach
 // A point is taken for as good as it may be: by so many standard deviations of its correction.
@@ -24,7 +24,7 @@ constexpr double deviations = 1;
 std::vector<PredictedPoint> predict_points(const Space& space, uint64_t seed,
                                            const std::function<std::optional<double>(const Point&)>& predict,
                                            const std::function<void(uint64_t, uint64_t)>& progress) {
-  const bool whole = space.grid_size() && *space.grid_size() <= most_points;
+  const bool whole = space.grid_size() && *space.grid_size() <= most_candidates;
   const uint64_t count = whole ? *space.grid_size() : most_random;
   const PhiloxKey key = stream_key(seed, "predicted points");
   // A random point may come again.

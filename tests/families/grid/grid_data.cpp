@@ -41,7 +41,7 @@ std::vector<std::string> problems_with_grid_files(const ModelConfig& model, cons
     if (!std::filesystem::exists(file)) problems.push_back(fmt::format("{} does not exist", file));
   }
   if (!problems.empty()) return problems;
-  const Json description = parse_json<Json>(read_text(config.fields + ".json"));
+  const Json description = parse_json_as<Json>(read_text(config.fields + ".json"));
   const auto has = description.at("variables").get<std::vector<std::string>>();
   if (has != model.variables) {
     problems.push_back(fmt::format("model.variables = [{}], and {} has [{}]", fmt::join(model.variables, ", "),
@@ -68,8 +68,8 @@ GridSource::GridSource(const ModelConfig& model, const DataConfig& config, uint6
   if (!problems.empty()) throw UserError(fmt::format("{}", fmt::join(problems, "\n")));
   file_ = MappedFile(config.fields + ".fields");
   checksum_ = checksum(file_.bytes());
-  const Json description = parse_json<Json>(read_text(config.fields + ".json"));
-  const Json statistics = parse_json<Json>(read_text(statistics_));
+  const Json description = parse_json_as<Json>(read_text(config.fields + ".json"));
+  const Json statistics = parse_json_as<Json>(read_text(statistics_));
   seconds_ = description.at("seconds").get<double>();
   means_ = statistics.at("means").get<std::vector<double>>();
   deviations_ = statistics.at("deviations").get<std::vector<double>>();

@@ -207,7 +207,7 @@ BytePairModel read_file(const FileJson& file, const std::string& name) {
 template <typename Read>
 auto parsed(std::string_view text, const std::string& name, Read read) {
   try {
-    return read(parse_json<FileJson>(text));
+    return read(parse_json_as<FileJson>(text));
   } catch (const FileJson::exception& error) {
     throw UserError::of("{} is no valid tokenizer file: {}", name, error.what());
   }
