@@ -154,7 +154,7 @@ function(terrace_room room)
     target_link_libraries(terrace_${room} PUBLIC $<BUILD_INTERFACE:terrace_torch> $<INSTALL_INTERFACE:terrace::torch>)
   endif()
   if(arg_FAST)
-    # The same headers and definitions; objects link nothing themselves.
+    # For the headers and definitions alone: objects link nothing themselves.
     get_target_property(links terrace_${room} LINK_LIBRARIES)
     target_link_libraries(terrace_${room}_fast PRIVATE ${links})
   endif()

@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "terrace/layers/transformer_trace.h"
 #include "terrace/layers/unit_trace.h"
 #include "terrace/models/vit/cost/fields_trace.h"
 
@@ -21,13 +21,9 @@ using layers::Value;
 using schedule::UnitRow;
 using schedule::UnitTableOptions;
 
-layers::HeadNormLayout head_norms_of(const ModelConfig& config) {
-  return {.heads = config.heads, .key_heads = config.heads, .width = config.head_dim(), .centered = true};
-}
-
-// The joint projection's rows are in groups: a head's query, its key, its value.
-layers::LinearLayout joint_of(const ModelConfig& config) {
-  return {.operation = "qkv", .cut = Cut::outputs, .rows = {.groups = config.heads, .shared = 2 * config.head_dim()}};
+// The rows of a joint projection are in groups: a head's query, its key, its value.
+layers::RowGroups joint_rows(const ModelConfig& config) {
+  return {.groups = config.heads, .shared = 2 * config.head_dim()};
 }
 
 UnitRow embedding(const ModelConfig& config, const UnitTableOptions& options) {
@@ -35,7 +31,7 @@ UnitRow embedding(const ModelConfig& config, const UnitTableOptions& options) {
   unit.row().batch_tensors = {"inputs"};
   if (config.lead_embedding) unit.row().batch_tensors.emplace_back("leads");
   if (config.time_inputs) unit.row().batch_tensors.emplace_back("times");
-  const Value variables = aggregated_variables(unit, config, joint_of(config).rows);
+  const Value variables = aggregated_variables(unit, config, joint_rows(config));
   Value x = unit.linear("embedding.aggregation.output", variables, config.width,
                         {.operation = "aggregation output", .cut = Cut::inputs});
   if (config.qk_norm) add_aggregation_norms(unit, config);
@@ -44,37 +40,24 @@ UnitRow embedding(const ModelConfig& config, const UnitTableOptions& options) {
   return unit.finished();
 }
 
-UnitTrace::Unit unit_of_layer(const ModelConfig& config, const char* name) {
-  return {.name = fmt::format("blocks.0.{}", name), .prefix = "blocks.0.", .layer = 0, .positions = config.places()};
-}
-
-UnitRow attention(const ModelConfig& config, const UnitTableOptions& options, bool drops_path) {
-  UnitTrace unit(options, unit_of_layer(config, "attention"));
-  const Value x = unit.hidden(config.width);
-  const Value y = unit.norm("attention_norm", x, {});
-  Value joint = unit.linear("attention.qkv", y, 3 * config.width, joint_of(config));
-  if (config.qk_norm) joint = unit.head_norms("attention", joint, head_norms_of(config));
-  const Value context = unit.attention(
-      joint, {.heads = config.heads, .head_dim = config.head_dim(), .positions = config.places(), .causal = false});
-  const Value z =
-      unit.linear("attention.output", context, config.width, {.operation = "attention output", .cut = Cut::inputs});
-  const Value branch = unit.dropout(z, config.dropout);
-  unit.add_later(x, drops_path ? unit.drop_path(branch) : branch);
-  return unit.finished();
-}
-
-UnitRow feed_forward(const ModelConfig& config, const UnitTableOptions& options, bool drops_path) {
-  UnitTrace unit(options, unit_of_layer(config, "ffn"));
-  const Value x = unit.branch_sum(config.width);
-  const Value y = unit.norm("ffn_norm", x, {});
-  // Whole heads' shares, from which dropout counts.
-  const Value first = unit.linear("ffn.first", y, config.ffn_width(),
-                                  {.operation = "ffn first", .cut = Cut::outputs, .rows = {.groups = config.heads}});
-  const Value inner = unit.dropout(unit.activation(first, Activation::gelu, /*in_product=*/false), config.dropout);
-  const Value z = unit.linear("ffn.second", inner, config.width, {.operation = "ffn second", .cut = Cut::inputs});
-  const Value branch = unit.dropout(z, config.dropout);
-  unit.output(unit.add(x, drops_path ? unit.drop_path(branch) : branch));
-  return unit.finished();
+layers::BlockLayout block_layout(const ModelConfig& config) {
+  layers::BlockLayout layout{.layers = config.layers,
+                             .width = config.width,
+                             .ffn_width = config.ffn_width(),
+                             .positions = config.places(),
+                             .heads = config.heads,
+                             .kv_heads = config.heads,
+                             .head_dim = config.head_dim(),
+                             .causal = false,
+                             .normalises_heads = config.qk_norm,
+                             .centers_heads = true,
+                             .activation_in_product = false,
+                             // Whole heads' shares, from which dropout counts.
+                             .ffn_groups = config.heads,
+                             .dropout = config.dropout,
+                             .inner_dropout = config.dropout};
+  for (int64_t layer = 0; layer < config.layers; ++layer) layout.drop_paths.push_back(drop_path_of(config, layer));
+  return layout;
 }
 
 UnitRow head(const ModelConfig& config, const UnitTableOptions& options) {
@@ -97,15 +80,7 @@ UnitRow head(const ModelConfig& config, const UnitTableOptions& options) {
 
 schedule::UnitTable unit_table(const ModelConfig& config, const UnitTableOptions& options) {
   schedule::UnitTable table = {embedding(config, options)};
-  // The rows are the same in every layer without stochastic depth, and in every layer with it.
-  const std::array<std::array<UnitRow, 2>, 2> layer = {
-      {{attention(config, options, false), feed_forward(config, options, false)},
-       {attention(config, options, true), feed_forward(config, options, true)}}};
-  for (int64_t i = 0; i < config.layers; ++i) {
-    for (const UnitRow& row : layer.at(drop_path_of(config, i) > 0 ? 1 : 0)) {
-      table.push_back(layers::renamed(row, "blocks.0.", fmt::format("blocks.{}.", i), i));
-    }
-  }
+  layers::add_blocks(block_layout(config), options, table);
   table.push_back(head(config, options));
   return table;
 }
