@@ -10,15 +10,15 @@
 #include "cli/layout_limits.h"
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
-#include "terrace/base/plural.h"
-#include "terrace/base/progress.h"
-#include "terrace/base/units.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/terminal/progress.h"
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/units.h"
 #include "terrace/config/family.h"
 #include "terrace/models/planned_families.h"
-#include "terrace/plan/best.h"
-#include "terrace/plan/plan_report.h"
+#include "terrace/plan/layouts/best.h"
+#include "terrace/plan/report/plan_report.h"
 
 namespace terrace::cli {
 namespace {

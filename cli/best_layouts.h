@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/planned_target.h"
-#include "terrace/plan/same_loss.h"
+#include "terrace/plan/layouts/same_loss.h"
 
 namespace CLI {
 class App;

@@ -10,7 +10,7 @@
 #include "cli/command_tree.h"
 #include "cli/meant_words.h"
 #include "terrace/base/error.h"
-#include "terrace/base/spelling.h"
+#include "terrace/base/text/spelling.h"
 
 namespace terrace::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "cli/commands.h"
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/search/explain/explain_report.h"
 
 namespace terrace::cli {

@@ -1,10 +1,10 @@
-// Sets the flag of base/stop_request.h at the first signal.
+// Sets the flag of base/system/stop_request.h at the first signal.
 #include "cli/interruption.h"
 
 #include <csignal>
 
-#include "terrace/base/start_watch.h"
-#include "terrace/base/stop_request.h"
+#include "terrace/base/system/start_watch.h"
+#include "terrace/base/system/stop_request.h"
 
 namespace terrace::cli {
 

@@ -7,7 +7,7 @@
 namespace terrace::cli {
 
 // From now on the first signal sets interrupted(); the second one has the default action again. Until the program looks
-// for interrupted() itself and says so with end_start(), a signal ends it within `grace` (base/start_watch.h).
+// for interrupted() itself and says so with end_start(), a signal ends it within `grace` (base/system/start_watch.h).
 void stop_on_signals(std::chrono::milliseconds grace = std::chrono::milliseconds(2000));
 const std::atomic<bool>& interrupted();
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/comm/comm.h"
 
 namespace terrace::cli {

@@ -5,14 +5,14 @@
 #include <fmt/ranges.h>
 
 #include "cli/layout_limits.h"
-#include "terrace/base/log.h"
-#include "terrace/base/plural.h"
-#include "terrace/base/progress.h"
-#include "terrace/base/units.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/terminal/progress.h"
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/units.h"
 #include "terrace/config/load_for_plan.h"
 #include "terrace/machine/software.h"
 #include "terrace/models/planned_families.h"
-#include "terrace/plan/best.h"
+#include "terrace/plan/layouts/best.h"
 
 namespace terrace::cli {
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/spelling.h"
+#include "terrace/base/text/spelling.h"
 #include "terrace/config/domain.h"
 #include "terrace/config/family.h"
 #include "terrace/schedule/rank_share.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "terrace/config/config.h"
-#include "terrace/plan/layout_space.h"
+#include "terrace/plan/layouts/layout_space.h"
 
 namespace terrace::cli {
 

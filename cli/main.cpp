@@ -22,8 +22,8 @@
 #include "cli/meant_words.h"
 #include "cli/reporting_process.h"
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
-#include "terrace/base/printable.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/printable.h"
 #include "terrace/base/version.h"
 #include "terrace/comm/comm.h"
 

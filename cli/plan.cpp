@@ -15,13 +15,13 @@
 #include "cli/planned_target.h"
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/start_watch.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/system/start_watch.h"
 #include "terrace/config/family.h"
-#include "terrace/plan/plan_page.h"
-#include "terrace/plan/plan_report.h"
-#include "terrace/plan/same_loss.h"
-#include "terrace/plan/scaling.h"
+#include "terrace/plan/layouts/same_loss.h"
+#include "terrace/plan/layouts/scaling.h"
+#include "terrace/plan/report/plan_page.h"
+#include "terrace/plan/report/plan_report.h"
 
 namespace terrace::cli {
 namespace {

@@ -1,7 +1,7 @@
 // Writes the options of a plan as a command line for a shell.
 #include "cli/plan_command.h"
 
-#include "terrace/base/shell_word.h"
+#include "terrace/base/text/shell_word.h"
 
 namespace terrace::cli {
 

@@ -6,8 +6,8 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/ranges.h"
-#include "terrace/base/log.h"
-#include "terrace/base/units.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/units.h"
 #include "terrace/config/load_for_plan.h"
 #include "terrace/models/planned_families.h"
 

@@ -15,7 +15,7 @@
 
 #include "cli/report_pages.h"
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/launch/run_status.h"
 #include "terrace/observe/last_metrics.h"
 

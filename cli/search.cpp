@@ -18,9 +18,9 @@
 #include "cli/ranges.h"
 #include "cli/search_display.h"
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
-#include "terrace/base/plural.h"
-#include "terrace/base/start_watch.h"
+#include "terrace/base/system/start_watch.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/config/domain.h"
 #include "terrace/search/search_report.h"
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 #include "terrace/search/search_report.h"
 
 namespace terrace::cli {

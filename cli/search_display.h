@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "terrace/base/progress.h"
+#include "terrace/base/terminal/progress.h"
 #include "terrace/search/search.h"
 
 namespace terrace::cli {

@@ -11,11 +11,11 @@
 #include "cli/interruption.h"
 #include "cli/planned_target.h"
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
-#include "terrace/base/plural.h"
-#include "terrace/base/start_watch.h"
-#include "terrace/base/units.h"
-#include "terrace/plan/step_record.h"
+#include "terrace/base/system/start_watch.h"
+#include "terrace/base/text/json.h"
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/units.h"
+#include "terrace/plan/report/step_record.h"
 
 namespace terrace::cli {
 namespace {

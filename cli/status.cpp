@@ -8,7 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/json_errors.h"
-#include "terrace/base/printable.h"
+#include "terrace/base/text/printable.h"
 #include "terrace/launch/run_status.h"
 
 namespace terrace::cli {

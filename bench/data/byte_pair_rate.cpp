@@ -5,7 +5,7 @@
 #include <ctime>
 #include <string>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/data/text/tokenizer/text_encoder.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
 

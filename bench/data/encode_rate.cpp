@@ -6,8 +6,8 @@
 #include <ctime>
 #include <string>
 
-#include "terrace/base/file.h"
-#include "terrace/data/text/tokenizer/sentencepiece_encoder.h"
+#include "terrace/base/files/file.h"
+#include "terrace/data/text/tokenizer/sentencepiece/sentencepiece_encoder.h"
 
 namespace {
 

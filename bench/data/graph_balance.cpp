@@ -14,8 +14,8 @@
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
 #include "terrace/data/divided_samples.h"
-#include "terrace/data/graphs/edge_counts.h"
-#include "terrace/data/graphs/graphs_dataset.h"
+#include "terrace/data/graphs/dataset/edge_counts.h"
+#include "terrace/data/graphs/dataset/graphs_dataset.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/data/graphs/neighbours.h"
 
 namespace {

@@ -2,7 +2,7 @@
 
     python3 bench/gpu/document_attention.py
 
-Forward and backward in bf16, the mean of ten; needs torch alone. terrace/ops/flash_attention.cpp calls the first of them.
+Forward and backward in bf16, the mean of ten; needs torch alone. terrace/ops/attention/flash_attention.cpp calls the first of them.
 """
 import torch
 

@@ -11,7 +11,7 @@
 #include "terrace/comm/threads/threads.h"
 #include "terrace/profile/operation_recorder.h"
 #include "terrace/schedule/rank_share.h"
-#include "terrace/schedule/times.h"
+#include "terrace/schedule/step/times.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/run.h"
 

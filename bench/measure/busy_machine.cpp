@@ -11,7 +11,7 @@
 
 #include "terrace/measure/faster_products.h"
 #include "terrace/measure/matmul_rate.h"
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/products.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // scaled_dot_product_attention with the split that it needs, in turns, and a matrix product in the same run. Usage:
 // bench_ops_attention [THREADS] [SECONDS] [SHAPE]. FLOP are 4 hd forward and 10 hd backward for each pair of a query
 // and a key that it sees.
-#include "terrace/ops/attention.h"
+#include "terrace/ops/attention/attention.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>

@@ -1,6 +1,6 @@
 // Times the output matrix with its loss and all gradients beside its three products alone, in turns: milliseconds of
 // the fastest of many, and what the loss adds to its products. Arguments, if any, are TOKENS,WIDTH,VOCABULARY.
-#include "terrace/ops/vocabulary_loss.h"
+#include "terrace/ops/loss/vocabulary_loss.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -16,7 +16,7 @@
 
 #include "bench/ops/seconds.h"
 #include "terrace/memory/host_memory.h"
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/products.h"
 
 namespace {
 

@@ -19,10 +19,10 @@
 
 #include "bench/plan/published.h"
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/config/family.h"
 #include "terrace/plan/prediction.h"
-#include "terrace/plan/published_errors.h"
+#include "terrace/plan/report/published_errors.h"
 
 namespace {
 

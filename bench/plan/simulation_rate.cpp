@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "terrace/schedule/pipeline_times.h"
-#include "terrace/schedule/step_times.h"
+#include "terrace/schedule/pipeline/pipeline_times.h"
+#include "terrace/schedule/step/step_times.h"
 
 namespace {
 

@@ -19,7 +19,7 @@
 
 #include "bench/layouts/bench_run.h"
 #include "bench/layouts/recorded_calls.h"
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/comm/mpi/mpi.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/run.h"

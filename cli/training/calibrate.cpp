@@ -12,8 +12,8 @@
 #include "cli/ranges.h"
 #include "cli/training/launched_ranks.h"
 #include "cli/training/machine_measurement.h"
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::cli {
 namespace {

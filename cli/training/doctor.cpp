@@ -12,7 +12,7 @@
 #include "cli/training/machine_measurement.h"
 #include "cli/training/node_check.h"
 #include "terrace/base/error.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/doctor/checks.h"
 #include "terrace/doctor/node_view.h"
 #include "terrace/machine/machine.h"

@@ -17,7 +17,7 @@
 #include "cli/ranges.h"
 #include "cli/training/launched_ranks.h"
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/config/family.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/evaluate_checkpoint.h"

@@ -6,8 +6,8 @@
 
 #include "cli/commands.h"
 #include "cli/training/precision.h"
-#include "terrace/base/json.h"
-#include "terrace/base/units.h"
+#include "terrace/base/text/json.h"
+#include "terrace/base/text/units.h"
 #include "terrace/exchange/hf.h"
 
 namespace terrace::cli {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/training/prompts.h"
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
 #include "terrace/generate/generate.h"
 

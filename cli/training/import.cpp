@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "terrace/base/json.h"
-#include "terrace/base/units.h"
+#include "terrace/base/text/json.h"
+#include "terrace/base/text/units.h"
 #include "terrace/exchange/hf.h"
 
 namespace terrace::cli {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "terrace/base/progress.h"
+#include "terrace/base/terminal/progress.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/measure/calibrate.h"
 #include "terrace/observe/memory.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/comm/nccl/nccl.h"
 #include "terrace/doctor/gather.h"
 #include "terrace/mesh/group.h"

@@ -8,9 +8,9 @@
 #include <iterator>
 #include <sstream>
 
-#include "terrace/base/byte_order_mark.h"
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/byte_order_mark.h"
 #include "terrace/generate/generate.h"
 
 namespace terrace::cli {

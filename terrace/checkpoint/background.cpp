@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
-#include "terrace/base/units.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/units.h"
 #include "terrace/checkpoint/staging.h"
 
 namespace terrace::checkpoint {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/attached_file.h"
-#include "terrace/base/json.h"
+#include "terrace/base/files/attached_file.h"
+#include "terrace/base/text/json.h"
 #include "terrace/checkpoint/range.h"
 #include "terrace/config/config.h"
 #include "terrace/mesh/param_mark.h"

@@ -11,9 +11,9 @@
 #include <system_error>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
-#include "terrace/base/shell_word.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/shell_word.h"
 
 namespace terrace::checkpoint {
 namespace {

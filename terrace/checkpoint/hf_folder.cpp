@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/temporary_name.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/files/temporary_name.h"
 
 namespace terrace::checkpoint {
 namespace {

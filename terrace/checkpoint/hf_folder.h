@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/checkpoint/safetensors.h"
 
 namespace terrace::checkpoint {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/saving_ranks.h"
 #include "terrace/checkpoint/written_files.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/checkpoint/completeness.h"
 
 namespace terrace::checkpoint {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/checkpoint/safetensors_header.h"
 
 namespace terrace::checkpoint {

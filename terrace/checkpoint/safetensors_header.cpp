@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::checkpoint {
 namespace {

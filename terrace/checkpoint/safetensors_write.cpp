@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/checkpoint/safetensors.h"
 
 namespace terrace::checkpoint {

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/file_lock.h"
-#include "terrace/base/log.h"
-#include "terrace/base/units.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/files/file_lock.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/units.h"
 #include "terrace/base/version.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/checkpoint/make_checkpoint.h"
 

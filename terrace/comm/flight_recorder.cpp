@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <system_error>
 
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::comm {
 namespace {

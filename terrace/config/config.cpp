@@ -8,9 +8,9 @@
 #include <set>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/shell_word.h"
-#include "terrace/base/spelling.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/shell_word.h"
+#include "terrace/base/text/spelling.h"
 #include "terrace/config/domain.h"
 #include "terrace/config/family.h"
 #include "terrace/config/load_for_check.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/sizes.h"
+#include "terrace/base/text/sizes.h"
 #include "terrace/config/family_settings.h"
 
 namespace terrace::config {
@@ -27,7 +27,7 @@ enum class Routing { automatic, flat, rails };              // of movements amon
 enum class RailsGather { automatic, library, doubling };    // of weights between nodes, by rails
 enum class WireType { same, fp32, bf16, int8, int4, fp8 };  // the last three in blocks, see wire_type.h
 enum class NodeType { as_others, same, fp32, bf16 };        // a WireType of calls inside nodes
-enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };  // see schedule/pipeline.h
+enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };  // see schedule/pipeline/pipeline.h
 
 struct TrainConfig {
   int64_t global_batch = 0;  // samples of a step

@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "terrace/base/error.h"
-#include "terrace/base/spelling.h"
-#include "terrace/base/units.h"
+#include "terrace/base/text/spelling.h"
+#include "terrace/base/text/units.h"
 
 namespace terrace::config {
 namespace {

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/sizes.h"
+#include "terrace/base/text/sizes.h"
 #include "terrace/config/names.h"
 
 namespace terrace::config {

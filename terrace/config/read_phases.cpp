@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "terrace/base/error.h"
-#include "terrace/base/spelling.h"
+#include "terrace/base/text/spelling.h"
 #include "terrace/config/family.h"
 #include "terrace/config/section_keys.h"
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "terrace/base/error.h"
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 #include "terrace/config/divisors.h"
 #include "terrace/config/domain.h"
 #include "terrace/config/family.h"

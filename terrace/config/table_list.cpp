@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "terrace/base/spelling.h"
+#include "terrace/base/text/spelling.h"
 
 namespace terrace::config {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/spelling.h"
+#include "terrace/base/text/spelling.h"
 #include "terrace/config/other_format.h"
 
 namespace terrace::config {

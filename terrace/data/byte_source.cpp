@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/byte_order_mark.h"
 #include "terrace/base/error.h"
+#include "terrace/base/text/byte_order_mark.h"
 
 namespace terrace::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/attached_file.h"
+#include "terrace/base/files/attached_file.h"
 #include "terrace/config/config.h"
 #include "terrace/data/preparation.h"
 #include "terrace/data/source.h"

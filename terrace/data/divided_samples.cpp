@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "terrace/base/error.h"
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 #include "terrace/config/domain.h"
 
 namespace terrace::data {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/sizes.h"
+#include "terrace/base/text/sizes.h"
 #include "terrace/data/source.h"
 
 namespace terrace::data {

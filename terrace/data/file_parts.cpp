@@ -16,10 +16,10 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
-#include "terrace/base/plural.h"
-#include "terrace/base/temporary_name.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/files/temporary_name.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/plural.h"
 
 namespace terrace::data {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/prepare_ranks.h"
 
 namespace terrace::data {

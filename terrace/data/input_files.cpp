@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
-#include "terrace/base/plural.h"
 #include "terrace/base/problem_list.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/data/binary_files.h"
 #include "terrace/data/folder_files.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 
 namespace terrace::data {
 

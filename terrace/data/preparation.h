@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/prepare_ranks.h"
 
 namespace terrace::data {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <exception>
 
-#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
+#include "terrace/base/system/cores.h"
 
 namespace terrace::data {
 namespace {

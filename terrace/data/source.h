@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/attached_file.h"
-#include "terrace/base/json.h"
-#include "terrace/base/sizes.h"
+#include "terrace/base/files/attached_file.h"
+#include "terrace/base/text/json.h"
+#include "terrace/base/text/sizes.h"
 #include "terrace/data/staging/file_range.h"
 
 namespace terrace::data {

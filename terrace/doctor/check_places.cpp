@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/core_list.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/system/core_list.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/doctor/checks.h"
 
 namespace terrace::doctor {

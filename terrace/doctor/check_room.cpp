@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 #include "terrace/doctor/checks.h"
 
 namespace terrace::doctor {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/doctor/finding.h"
 #include "terrace/doctor/job.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/plural.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/doctor/checks.h"
 
 namespace terrace::doctor {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/mesh/group.h"
 #include "terrace/mesh/rank_list.h"
 

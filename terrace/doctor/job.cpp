@@ -10,8 +10,8 @@
 #include <set>
 #include <utility>
 
-#include "terrace/base/plural.h"
-#include "terrace/base/units.h"
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/units.h"
 #include "terrace/mesh/rank_list.h"
 
 namespace terrace::doctor {

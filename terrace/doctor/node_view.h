@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/cores.h"
+#include "terrace/base/system/cores.h"
 
 namespace terrace::doctor {
 

@@ -2,8 +2,8 @@
 #include <filesystem>
 #include <string>
 
-#include "terrace/base/control_groups.h"
-#include "terrace/base/core_list.h"
+#include "terrace/base/system/control_groups.h"
+#include "terrace/base/system/core_list.h"
 #include "terrace/doctor/readings.h"
 
 namespace terrace::doctor {

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-#include "terrace/base/core_list.h"
+#include "terrace/base/system/core_list.h"
 #include "terrace/doctor/readings.h"
 
 namespace terrace::doctor {

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/doctor/readings.h"
 
 namespace terrace::doctor {

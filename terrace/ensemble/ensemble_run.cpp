@@ -16,13 +16,13 @@
 #include <thread>
 #include <utility>
 
-#include "terrace/base/child_process.h"
-#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/file_lock.h"
-#include "terrace/base/launch_command.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/files/file_lock.h"
+#include "terrace/base/system/child_process.h"
+#include "terrace/base/system/cores.h"
+#include "terrace/base/system/launch_command.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/config/config.h"
 #include "terrace/models/planned_families.h"
 #include "terrace/plan/prediction.h"

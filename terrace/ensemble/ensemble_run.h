@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/ensemble/members.h"
 #include "terrace/ensemble/packing.h"
 #include "terrace/plan/target.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/fields/scores/forecast_file.h"
 #include "terrace/ensemble/streamed_calibration.h"
 #include "terrace/ensemble/uncertainty.h"

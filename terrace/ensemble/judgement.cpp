@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "terrace/base/plural.h"
+#include "terrace/base/text/plural.h"
 
 namespace terrace::ensemble {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/ensemble/uncertainty.h"
 
 namespace terrace::ensemble {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/config/domain.h"
 #include "terrace/models/planned_families.h"
 #include "terrace/search/results_table.h"

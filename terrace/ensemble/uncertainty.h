@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::ensemble {
 

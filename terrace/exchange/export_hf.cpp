@@ -5,8 +5,8 @@
 #include <map>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/hf_folder.h"
 #include "terrace/config/names.h"

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "terrace/base/error.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/data/text/generation_config.h"
 #include "terrace/exchange/hf_tokenizer.h"
 

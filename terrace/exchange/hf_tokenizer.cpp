@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
-#include "terrace/data/text/tokenizer/byte_pair_model.h"
-#include "terrace/data/text/tokenizer/sentencepiece_json.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/data/text/tokenizer/byte_pair/byte_pair_model.h"
+#include "terrace/data/text/tokenizer/sentencepiece/sentencepiece_json.h"
 #include "terrace/exchange/post_processor.h"
 #include "terrace/exchange/side_tokens.h"
 

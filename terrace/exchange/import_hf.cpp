@@ -8,9 +8,9 @@
 #include <system_error>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
-#include "terrace/base/shell_word.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/shell_word.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/hf_folder.h"
 #include "terrace/data/data_of_family.h"

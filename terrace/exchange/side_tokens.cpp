@@ -5,7 +5,7 @@
 #include <set>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 
 namespace terrace::exchange {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/text/tokenizer/token_matcher.h"
 
 namespace terrace::exchange {

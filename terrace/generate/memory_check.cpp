@@ -7,7 +7,7 @@
 #include <bit>
 #include <cmath>
 
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 #include "terrace/models/text_of_family.h"
 
 namespace terrace::generate {

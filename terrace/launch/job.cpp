@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/plural.h"
-#include "terrace/base/units.h"
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/units.h"
 #include "terrace/config/family.h"
 #include "terrace/data/staging/stage_keys.h"
 #include "terrace/launch/job_time.h"
@@ -20,8 +20,8 @@
 #include "terrace/machine/launch_keys.h"
 #include "terrace/machine/software.h"
 #include "terrace/plan/estimate.h"
-#include "terrace/plan/run_cost.h"
 #include "terrace/plan/target.h"
+#include "terrace/plan/time/run_cost.h"
 #include "terrace/schedule/rank_share.h"
 
 namespace terrace::launch {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/config/config.h"
 #include "terrace/machine/machine.h"
 #include "terrace/plan/prediction.h"

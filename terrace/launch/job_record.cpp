@@ -3,8 +3,8 @@
 
 #include <exception>
 
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::launch {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "terrace/base/shell_word.h"
+#include "terrace/base/text/shell_word.h"
 #include "terrace/launch/job_record.h"
 #include "terrace/launch/job_time.h"
 

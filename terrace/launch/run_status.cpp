@@ -12,9 +12,9 @@
 #include <fstream>
 #include <system_error>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/base/problem_list.h"
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 #include "terrace/launch/job_record.h"
 #include "terrace/observe/last_metrics.h"
 #include "terrace/observe/run_process.h"

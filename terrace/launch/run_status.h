@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/launch/slurm.h"
 
 namespace terrace::launch {

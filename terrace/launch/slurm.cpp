@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "terrace/base/error.h"
-#include "terrace/base/shell_word.h"
+#include "terrace/base/text/shell_word.h"
 
 namespace terrace::launch {
 namespace {

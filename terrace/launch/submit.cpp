@@ -6,8 +6,8 @@
 #include <system_error>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/units.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/units.h"
 #include "terrace/launch/job_record.h"
 #include "terrace/launch/slurm.h"
 

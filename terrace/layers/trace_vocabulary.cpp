@@ -92,14 +92,14 @@ void UnitTrace::chunk_of_logits(int64_t rows, int64_t width, int64_t vocabulary,
     operations.forward.push_back(repeated(count, memory_pass("cross_entropy", 2 * logits * element_bytes + numbers)));
     return;
   }
-  // Torch's operations in ops/cut_cross_entropy.cpp. Ten of them pass over the logits or an fp32 copy of them, the
+  // Torch's operations in ops/loss/cut_cross_entropy.cpp. Ten of them pass over the logits or an fp32 copy of them, the
   // others over a few numbers of each token. On a CPU torch sums them in double from one more copy.
   operations.forward.push_back(
       repeated(count, memory_pass("cut_cross_entropy", logits * (4 * element_bytes + 56), 57)));
   gather_row_sums(rows, count);
 }
 
-// Adds the passes of ops/exponential_loss.cpp, whose product stores exponentials in place of logits.
+// Adds the passes of ops/loss/exponential_loss.cpp, whose product stores exponentials in place of logits.
 void UnitTrace::exponentials_of_logits(int64_t rows, int64_t width, int64_t vocabulary, int64_t count) {
   const int64_t few = std::min(vocabulary, loss_reference_logits);
   const int64_t parts = (vocabulary + product_sum_columns - 1) / product_sum_columns;

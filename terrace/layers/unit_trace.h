@@ -149,7 +149,7 @@ class UnitTrace {
   // Rows of x for each of so many rows, as of atoms for edges; and sums of these.
   Value gathered(const Value& x, int64_t rows);
   Value segment_sum(const Value& x, int64_t rows);
-  // Sums over the edges of each row of x of its products with what edges have (ops/messages.h): the factors.
+  // Sums over the edges of each row of x of its products with what edges have (ops/graphs/messages.h): the factors.
   Value message_sum(const Value& x, const Value& factors, int64_t edges);
 
   // Hands the next unit values, or the hidden states x and a branch that the next norm adds to them.

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/spelling.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/spelling.h"
 #include "terrace/config/domain.h"
 #include "terrace/machine/machine.h"
 #include "terrace/machine/software.h"

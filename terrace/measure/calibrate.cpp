@@ -20,14 +20,14 @@
 #include <memory>
 #include <utility>
 
-#include "terrace/base/plural.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/config/names.h"
 #include "terrace/measure/fit_products.h"
-#include "terrace/ops/attention.h"
+#include "terrace/ops/attention/attention.h"
 #include "terrace/ops/block_code.h"
+#include "terrace/ops/elements/norm.h"
 #include "terrace/ops/kernels.h"
-#include "terrace/ops/norm.h"
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/products.h"
 
 namespace terrace::measure {
 namespace {

@@ -9,7 +9,7 @@
 #include <functional>
 #include <limits>
 
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/products.h"
 
 namespace terrace::measure {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "terrace/measure/processor_time.h"
-#include "terrace/ops/product_choice.h"
+#include "terrace/ops/products/product_choice.h"
 
 namespace terrace::measure {
 

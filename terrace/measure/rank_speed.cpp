@@ -13,7 +13,7 @@
 #include <memory>
 #include <optional>
 
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/products.h"
 
 namespace terrace::measure {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "terrace/models/model.h"
 #include "terrace/ops/cut.h"
-#include "terrace/ops/dropout.h"
+#include "terrace/ops/elements/dropout.h"
 
 namespace terrace::models {
 

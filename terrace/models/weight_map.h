@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/attached_file.h"
+#include "terrace/base/files/attached_file.h"
 #include "terrace/config/config.h"
 
 namespace terrace::models {

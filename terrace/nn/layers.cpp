@@ -1,9 +1,9 @@
 // Implements the layers.
 #include "terrace/nn/layers.h"
 
+#include "terrace/ops/elements/norm.h"
 #include "terrace/ops/embedding.h"
-#include "terrace/ops/linear.h"
-#include "terrace/ops/norm.h"
+#include "terrace/ops/products/linear.h"
 
 namespace terrace::nn {
 

@@ -4,7 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "terrace/nn/module.h"
-#include "terrace/ops/residual_stream.h"
+#include "terrace/ops/elements/residual_stream.h"
 #include "terrace/ops/weight.h"
 
 namespace terrace::nn {

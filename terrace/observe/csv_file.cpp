@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "terrace/base/csv.h"
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/csv.h"
 #include "terrace/observe/metric_keys.h"
 
 namespace terrace::observe {

@@ -12,8 +12,8 @@
 #include <chrono>
 #include <cstring>
 
-#include "terrace/base/file.h"
-#include "terrace/base/temporary_name.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/files/temporary_name.h"
 
 namespace terrace::observe {
 namespace {

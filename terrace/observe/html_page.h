@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::observe {
 

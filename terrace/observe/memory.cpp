@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "terrace/base/control_groups.h"
+#include "terrace/base/system/control_groups.h"
 
 namespace terrace::observe {
 

@@ -17,8 +17,8 @@
 #include <system_error>
 #include <type_traits>
 
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/observe/csv_file.h"
 #include "terrace/observe/event_file.h"
 #include "terrace/observe/last_metrics.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "terrace/base/error.h"
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 
 namespace terrace::observe {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 
 namespace terrace::observe {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/step_record.h"
 

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <exception>
 
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
-#include "terrace/base/log.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::observe {
 namespace {

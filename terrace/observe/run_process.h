@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "terrace/base/process_identity.h"
+#include "terrace/base/system/process_identity.h"
 
 namespace terrace::observe {
 

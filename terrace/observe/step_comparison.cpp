@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 
 namespace terrace::observe {
 namespace {

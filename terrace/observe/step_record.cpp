@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 
 namespace terrace::observe {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/plural.h"
-#include "terrace/base/units.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/units.h"
 #include "terrace/observe/curve.h"
 #include "terrace/observe/figures.h"
 #include "terrace/observe/metric_keys.h"

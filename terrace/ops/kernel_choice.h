@@ -2,8 +2,8 @@
 // records its choice in checkpoints and keeps it when it is resumed.
 #pragma once
 
-#include "terrace/ops/attention.h"
-#include "terrace/ops/product_choice.h"
+#include "terrace/ops/attention/attention.h"
+#include "terrace/ops/products/product_choice.h"
 
 namespace terrace::ops {
 

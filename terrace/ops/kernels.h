@@ -48,9 +48,9 @@ struct BlockCoding {
   bool adds = false;  // decoding adds to what is there, which is fp32
 };
 
-// The edges at which sums of messages over the atoms' edges run (ops/messages.h): those of atom n have the places
-// first[n] to first[n + 1] - 1 in `order`, which is undefined where it is 0 .. E-1. The other tensors are by edge: the
-// atom at its other end, its pair (undefined: the edge itself), and 1 where it is the second edge of the pair
+// The edges at which sums of messages over the atoms' edges run (ops/graphs/messages.h): those of atom n have the
+// places first[n] to first[n + 1] - 1 in `order`, which is undefined where it is 0 .. E-1. The other tensors are by
+// edge: the atom at its other end, its pair (undefined: the edge itself), and 1 where it is the second edge of the pair
 // (undefined: nowhere). All are int64 but for `opposite`, which is uint8.
 struct MessageLists {
   at::Tensor first, order, others, pairs, opposite;
@@ -72,7 +72,7 @@ struct Kernels {
   // into[indices[n]] += from[n] for into [V, D], indices [N] int64, from [N, D]; the types may differ.
   void (*add_rows)(const at::Tensor& into, const at::Tensor& indices, const at::Tensor& from);
 
-  // sums [N, D] of elements [E, D] over segments (ops/segments.h): those of row n have the places first[n] to
+  // sums [N, D] of elements [E, D] over segments (ops/graphs/segments.h): those of row n have the places first[n] to
   // first[n + 1] - 1 in `order`, which is undefined where it is 0 .. E-1. They are added in this order. In `order` an
   // element may come several times, or never.
   void (*sum_segments)(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
@@ -82,7 +82,7 @@ struct Kernels {
   void (*extremes_of_segments)(const at::Tensor& elements, const at::Tensor& order, const at::Tensor& first,
                                bool largest, const at::Tensor& found);
 
-  // The functions of ops/messages.h: x, v, a and b are [N, R, D], with R = 3 for v; w [P, D], u [P, 3].
+  // The functions of ops/graphs/messages.h: x, v, a and b are [N, R, D], with R = 3 for v; w [P, D], u [P, 3].
   void (*message_sum)(const at::Tensor& x, const at::Tensor& w, const MessageLists& lists, const at::Tensor& sums);
   void (*message_product)(const at::Tensor& a, const at::Tensor& b, const PairEnds& ends, const at::Tensor& products);
   void (*directed_sum)(const at::Tensor& x, const at::Tensor& w, const at::Tensor& u, const MessageLists& lists,

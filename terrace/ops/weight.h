@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/ops/product_choice.h"
+#include "terrace/ops/products/product_choice.h"
 
 namespace terrace::ops {
 

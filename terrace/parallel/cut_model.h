@@ -16,9 +16,9 @@
 #include "terrace/parallel/sharded.h"
 #include "terrace/parallel/stage.h"
 #include "terrace/parallel/tensor.h"
-#include "terrace/schedule/pipeline.h"
-#include "terrace/schedule/posting.h"
-#include "terrace/schedule/step.h"
+#include "terrace/schedule/pipeline/pipeline.h"
+#include "terrace/schedule/pipeline/posting.h"
+#include "terrace/schedule/step/step.h"
 
 namespace terrace::parallel {
 

@@ -14,7 +14,7 @@
 #include "terrace/parallel/sharded_segment.h"
 #include "terrace/parallel/sharding_options.h"
 #include "terrace/parallel/stage.h"
-#include "terrace/schedule/step.h"
+#include "terrace/schedule/step/step.h"
 
 namespace terrace::parallel {
 

@@ -12,7 +12,7 @@
 #include "terrace/parallel/collective.h"
 #include "terrace/parallel/groups.h"
 #include "terrace/parallel/wire_format.h"
-#include "terrace/schedule/step.h"
+#include "terrace/schedule/step/step.h"
 
 namespace terrace::parallel {
 

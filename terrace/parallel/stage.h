@@ -12,7 +12,7 @@
 #include "terrace/models/model.h"
 #include "terrace/optim/shard.h"
 #include "terrace/schedule/partition.h"
-#include "terrace/schedule/pipeline.h"
+#include "terrace/schedule/pipeline/pipeline.h"
 
 namespace terrace::parallel {
 

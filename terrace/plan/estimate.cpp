@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "terrace/base/error.h"
-#include "terrace/plan/memory_need.h"
-#include "terrace/plan/stage_memory.h"
-#include "terrace/plan/variation.h"
+#include "terrace/plan/memory/memory_need.h"
+#include "terrace/plan/memory/stage_memory.h"
+#include "terrace/plan/time/variation.h"
 
 namespace terrace::plan {
 namespace {

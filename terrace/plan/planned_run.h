@@ -11,7 +11,7 @@
 #include "terrace/mesh/mesh.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/schedule/partition.h"
-#include "terrace/schedule/pipeline.h"
+#include "terrace/schedule/pipeline/pipeline.h"
 #include "terrace/schedule/rank_share.h"
 #include "terrace/schedule/unit_table.h"
 

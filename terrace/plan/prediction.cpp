@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 #include "terrace/config/family.h"
-#include "terrace/plan/route.h"
+#include "terrace/plan/time/route.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/rank_share.h"
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "terrace/config/config.h"
+#include "terrace/plan/memory/stage_memory.h"
 #include "terrace/plan/planned_run.h"
-#include "terrace/plan/simulated_step.h"
-#include "terrace/plan/stage_memory.h"
 #include "terrace/plan/target.h"
-#include "terrace/plan/unit_time.h"
+#include "terrace/plan/time/simulated_step.h"
+#include "terrace/plan/time/unit_time.h"
 
 namespace terrace::plan {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "terrace/base/error.h"
-#include "terrace/data/graphs/elements.h"
-#include "terrace/data/graphs/structure.h"
+#include "terrace/data/graphs/structures/elements.h"
+#include "terrace/data/graphs/structures/structure.h"
 #include "terrace/predict/graph_predictor.h"
 #include "terrace/predict/potential_outputs.h"
 

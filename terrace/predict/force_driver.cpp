@@ -20,8 +20,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/text/json.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/ensemble/uncertainty.h"
 #include "terrace/predict/potential_outputs.h"
 

@@ -11,10 +11,10 @@
 
 #include "terrace/base/error.h"
 #include "terrace/checkpoint/checkpoint.h"
-#include "terrace/data/graphs/elements.h"
 #include "terrace/data/graphs/graph_batch.h"
 #include "terrace/data/graphs/graphs_config.h"
-#include "terrace/data/graphs/quantities.h"
+#include "terrace/data/graphs/structures/elements.h"
+#include "terrace/data/graphs/structures/quantities.h"
 #include "terrace/models/families.h"
 #include "terrace/schedule/description.h"
 

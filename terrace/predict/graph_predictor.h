@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "terrace/config/config.h"
+#include "terrace/data/graphs/dataset/graphs_statistics.h"
 #include "terrace/data/graphs/graphs_request.h"
-#include "terrace/data/graphs/graphs_statistics.h"
-#include "terrace/data/graphs/structure.h"
+#include "terrace/data/graphs/structures/structure.h"
 #include "terrace/data/source.h"
 #include "terrace/models/graphs_of_family.h"
 #include "terrace/models/model.h"

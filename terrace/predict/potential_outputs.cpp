@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "terrace/base/error.h"
-#include "terrace/data/graphs/quantities.h"
+#include "terrace/data/graphs/structures/quantities.h"
 
 namespace terrace::predict {
 

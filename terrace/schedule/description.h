@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "terrace/base/sizes.h"
+#include "terrace/base/text/sizes.h"
 #include "terrace/config/config.h"
 #include "terrace/schedule/unit_table.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "terrace/base/error.h"
-#include "terrace/schedule/split.h"
+#include "terrace/schedule/step/split.h"
 
 namespace terrace::schedule {
 namespace {

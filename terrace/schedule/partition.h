@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "terrace/schedule/placement.h"
+#include "terrace/schedule/pipeline/placement.h"
 #include "terrace/schedule/unit_table.h"
 
 namespace terrace::schedule {

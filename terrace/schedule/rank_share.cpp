@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/config/family.h"
 #include "terrace/config/phases.h"
 #include "terrace/mesh/shards.h"

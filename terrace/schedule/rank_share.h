@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "terrace/base/sizes.h"
+#include "terrace/base/text/sizes.h"
 #include "terrace/config/config.h"
 #include "terrace/mesh/mesh.h"
-#include "terrace/schedule/pipeline.h"
+#include "terrace/schedule/pipeline/pipeline.h"
 
 namespace terrace::schedule {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/sizes.h"
+#include "terrace/base/text/sizes.h"
 #include "terrace/config/config.h"
 #include "terrace/mesh/param_mark.h"
 #include "terrace/schedule/operation.h"

@@ -1,9 +1,9 @@
 // Fills the command of a trial, runs it in a shell and reads its result.
 #include "terrace/search/commands.h"
 
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
-#include "terrace/base/shell_word.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
+#include "terrace/base/text/shell_word.h"
 #include "terrace/search/run_folder.h"
 #include "terrace/search/study/placeholders.h"
 

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <map>
 
-#include "terrace/base/child_process.h"
 #include "terrace/base/error.h"
+#include "terrace/base/system/child_process.h"
 #include "terrace/config/family.h"
 #include "terrace/config/load_for_plan.h"
 #include "terrace/config/section_keys.h"

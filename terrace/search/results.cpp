@@ -5,9 +5,9 @@
 #include <cmath>
 #include <optional>
 
-#include "terrace/base/csv.h"
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/csv.h"
 #include "terrace/search/results_table.h"
 #include "terrace/search/study/study_record.h"
 #include "terrace/search/study/value.h"

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "terrace/base/csv.h"
 #include "terrace/base/error.h"
+#include "terrace/base/text/csv.h"
 
 namespace terrace::search {
 

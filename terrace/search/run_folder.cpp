@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "terrace/base/file.h"
-#include "terrace/base/units.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/units.h"
 #include "terrace/config/domain.h"
 
 namespace terrace::search {

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <string>
 
-#include "terrace/base/child_process.h"
-#include "terrace/base/json.h"
+#include "terrace/base/system/child_process.h"
+#include "terrace/base/text/json.h"
 #include "terrace/search/evaluate.h"
 
 namespace terrace::search {

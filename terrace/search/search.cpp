@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/config/family.h"
 #include "terrace/search/commands.h"
 #include "terrace/search/halving.h"

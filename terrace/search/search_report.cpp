@@ -6,10 +6,10 @@
 #include <map>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
-#include "terrace/base/plural.h"
-#include "terrace/base/units.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/units.h"
 #include "terrace/models/planned_families.h"
 
 namespace terrace::search {

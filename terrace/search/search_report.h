@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/search/search.h"
 
 namespace terrace::search {

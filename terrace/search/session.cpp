@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/temporary_name.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/files/temporary_name.h"
 #include "terrace/search/study/study_record.h"
 
 namespace terrace::search {

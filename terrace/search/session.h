@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/search/evaluate.h"
 #include "terrace/search/shared_file.h"
 #include "terrace/search/study/study.h"

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 
 namespace terrace::search {
 namespace {

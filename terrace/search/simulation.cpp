@@ -1,8 +1,8 @@
 // Predicts the step of a point's configuration.
 #include "terrace/search/simulation.h"
 
+#include "terrace/plan/layouts/same_loss.h"
 #include "terrace/plan/prediction.h"
-#include "terrace/plan/same_loss.h"
 #include "terrace/search/study/placeholders.h"
 
 namespace terrace::search {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/launch_command.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/system/launch_command.h"
 #include "terrace/config/domain.h"
 #include "terrace/models/planned_families.h"
 #include "terrace/observe/summary.h"

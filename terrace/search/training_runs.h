@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/child_process.h"
+#include "terrace/base/system/child_process.h"
 #include "terrace/search/evaluate.h"
 
 namespace terrace::search {

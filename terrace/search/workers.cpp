@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
-#include "terrace/base/temporary_name.h"
+#include "terrace/base/files/temporary_name.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/search/study/study_record.h"
 
 namespace terrace::search {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/file_lock.h"
-#include "terrace/base/owner_file.h"
+#include "terrace/base/files/file_lock.h"
+#include "terrace/base/files/owner_file.h"
 #include "terrace/search/results.h"
 #include "terrace/search/session.h"
 

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <memory>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/data/data_of_family.h"
 #include "terrace/data/source.h"
-#include "terrace/schedule/first_micro_batch.h"
+#include "terrace/schedule/pipeline/first_micro_batch.h"
 #include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"

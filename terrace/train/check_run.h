@@ -9,7 +9,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/config.h"
-#include "terrace/plan/memory_need.h"
+#include "terrace/plan/memory/memory_need.h"
 #include "terrace/train/run.h"
 
 namespace terrace::train {

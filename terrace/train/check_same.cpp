@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
 #include "terrace/mesh/rank_list.h"
 #include "terrace/train/agreement.h"
 

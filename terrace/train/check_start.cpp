@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/staging.h"
 #include "terrace/data/data_of_family.h"
@@ -24,7 +24,7 @@
 #include "terrace/mesh/shards.h"
 #include "terrace/observe/memory.h"
 #include "terrace/schedule/rank_share.h"
-#include "terrace/schedule/step.h"
+#include "terrace/schedule/step/step.h"
 #include "terrace/train/data_stage.h"
 #include "terrace/train/device.h"
 #include "terrace/train/hooks/hooks.h"

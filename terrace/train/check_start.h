@@ -11,7 +11,7 @@
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/config/config.h"
 #include "terrace/data/source.h"
-#include "terrace/plan/memory_need.h"
+#include "terrace/plan/memory/memory_need.h"
 
 namespace terrace::train {
 

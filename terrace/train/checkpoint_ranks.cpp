@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/family.h"
 #include "terrace/models/families.h"

@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/control_groups.h"
-#include "terrace/base/cores.h"
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
-#include "terrace/base/log.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/system/control_groups.h"
+#include "terrace/base/system/cores.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/json.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/nn/precision.h"
 #include "terrace/plan/planned_run.h"
-#include "terrace/plan/route.h"
+#include "terrace/plan/time/route.h"
 #include "terrace/schedule/description.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_start.h"

@@ -9,11 +9,11 @@
 #include <set>
 #include <utility>
 
-#include "terrace/base/environment_variables.h"
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
-#include "terrace/base/temporary_name.h"
-#include "terrace/base/units.h"
+#include "terrace/base/files/temporary_name.h"
+#include "terrace/base/system/environment_variables.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/units.h"
 #include "terrace/data/order/node_order.h"
 #include "terrace/data/staging/extents.h"
 #include "terrace/data/staging/staged_reader.h"

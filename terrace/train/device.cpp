@@ -7,9 +7,9 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
+#include "terrace/base/system/cores.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/comm/nccl/nccl.h"
 #include "terrace/observe/memory.h"
 

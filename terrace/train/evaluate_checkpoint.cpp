@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/progress.h"
+#include "terrace/base/terminal/progress.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/config/family.h"
 #include "terrace/train/agreement.h"

@@ -1,4 +1,4 @@
-// Executes the list of instructions of a step (schedule/step.h) on one rank, strictly in the order of the list.
+// Executes the list of instructions of a step (schedule/step/step.h) on one rank, strictly in the order of the list.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 #include "terrace/models/model.h"
 #include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/stage_transfers.h"
-#include "terrace/schedule/step.h"
+#include "terrace/schedule/step/step.h"
 #include "terrace/train/step_recorder.h"
 
 namespace terrace::train {

@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "terrace/base/error.h"
-#include "terrace/base/progress.h"
-#include "terrace/base/start_watch.h"
+#include "terrace/base/system/start_watch.h"
+#include "terrace/base/terminal/progress.h"
 #include "terrace/data/fields/normalised_fields.h"
 #include "terrace/data/fields/statistics_check.h"
 #include "terrace/mesh/group.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "terrace/schedule/step.h"
+#include "terrace/schedule/step/step.h"
 
 namespace terrace::train {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/config/config.h"
 #include "terrace/mesh/mesh.h"

@@ -5,14 +5,14 @@
 
 #include <algorithm>
 
-#include "terrace/base/log.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
 #include "terrace/config/phases.h"
 #include "terrace/data/order/batch_ramp.h"
 #include "terrace/schedule/description.h"
-#include "terrace/schedule/pipeline.h"
+#include "terrace/schedule/pipeline/pipeline.h"
 #include "terrace/schedule/rank_share.h"
 
 namespace terrace::train {

@@ -9,8 +9,8 @@
 #include <ranges>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/data/data_of_family.h"
 #include "terrace/mesh/param_mark.h"
 #include "terrace/models/families.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/products.h"
 
 namespace terrace::train {
 namespace {

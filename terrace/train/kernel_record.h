@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string>
 
-#include "terrace/base/json.h"
-#include "terrace/base/sizes.h"
+#include "terrace/base/text/json.h"
+#include "terrace/base/text/sizes.h"
 #include "terrace/ops/kernel_choice.h"
 
 namespace terrace::train {

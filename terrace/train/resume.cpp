@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/nn/precision.h"
 #include "terrace/parallel/states.h"
 #include "terrace/train/agreement.h"

@@ -5,9 +5,9 @@
 #include <span>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
-#include "terrace/base/shell_word.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/shell_word.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/train/agreement.h"
 

@@ -10,7 +10,7 @@
 #include "terrace/base/error.h"
 #include "terrace/comm/comm.h"
 #include "terrace/config/config.h"
-#include "terrace/ops/product_choice.h"
+#include "terrace/ops/products/product_choice.h"
 #include "terrace/train/hooks/hooks.h"
 #include "terrace/train/trainer.h"
 

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <string>
 
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
-#include "terrace/base/log.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/json.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"

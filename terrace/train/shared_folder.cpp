@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/mesh/rank_list.h"
 #include "terrace/train/agreement.h"
 

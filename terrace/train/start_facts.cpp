@@ -9,15 +9,15 @@
 #include <string>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/base/version.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/config/key_values.h"
 #include "terrace/data/data_of_family.h"
 #include "terrace/nn/precision.h"
-#include "terrace/ops/attention.h"
-#include "terrace/ops/products.h"
+#include "terrace/ops/attention/attention.h"
+#include "terrace/ops/products/products.h"
 #include "terrace/train/device.h"
 #include "terrace/train/run.h"
 

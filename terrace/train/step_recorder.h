@@ -10,7 +10,7 @@
 
 #include "terrace/memory/meter.h"
 #include "terrace/observe/step_record.h"
-#include "terrace/schedule/step.h"
+#include "terrace/schedule/step/step.h"
 
 namespace terrace::train {
 

@@ -1,10 +1,10 @@
-// Sets the flag of base/stop_request.h at a signal.
+// Sets the flag of base/system/stop_request.h at a signal.
 #include "terrace/train/stop_request.h"
 
 #include <csignal>
 
-#include "terrace/base/start_watch.h"
-#include "terrace/base/stop_request.h"
+#include "terrace/base/system/start_watch.h"
+#include "terrace/base/system/stop_request.h"
 
 namespace terrace::train {
 namespace {

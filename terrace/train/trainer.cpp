@@ -11,11 +11,11 @@
 #include <limits>
 #include <utility>
 
-#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
-#include "terrace/base/start_watch.h"
-#include "terrace/base/units.h"
+#include "terrace/base/system/cores.h"
+#include "terrace/base/system/start_watch.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/units.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/family.h"
 #include "terrace/config/phases.h"

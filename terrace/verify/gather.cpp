@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::verify {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "terrace/base/plural.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/verify/verify.h"
 
 namespace terrace::verify {

@@ -1,5 +1,5 @@
 // Tests which locales have UTF-8.
-#include "terrace/base/character_set.h"
+#include "terrace/base/text/character_set.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Children: their ends, their limits, and that none is left, also of a program that was killed.
-#include "terrace/base/child_process.h"
+#include "terrace/base/system/child_process.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include <system_error>
 #include <thread>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace {

@@ -1,5 +1,5 @@
 // The limits of control groups in trees of files as the kernel writes them.
-#include "terrace/base/control_groups.h"
+#include "terrace/base/system/control_groups.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Lists of cores, both ways.
-#include "terrace/base/core_list.h"
+#include "terrace/base/system/core_list.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The time that threads waited for a core, in counts as the kernel writes them and of threads that share one core.
-#include "terrace/base/core_wait.h"
+#include "terrace/base/system/core_wait.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "terrace/base/cores.h"
+#include "terrace/base/system/cores.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace {

@@ -1,5 +1,5 @@
 // The cores of this process, compared with other sources of the same facts.
-#include "terrace/base/cores.h"
+#include "terrace/base/system/cores.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Writes and splits cells that hold separators, quotation marks and nothing.
-#include "terrace/base/csv.h"
+#include "terrace/base/text/csv.h"
 
 #include <gtest/gtest.h>
 

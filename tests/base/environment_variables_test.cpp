@@ -1,5 +1,5 @@
 // Names of environment variables become their values, and what is no name is refused.
-#include "terrace/base/environment_variables.h"
+#include "terrace/base/system/environment_variables.h"
 
 #include <gmock/gmock.h>
 

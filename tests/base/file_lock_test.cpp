@@ -1,5 +1,5 @@
 // A lock that is held is refused, or waited for.
-#include "terrace/base/file_lock.h"
+#include "terrace/base/files/file_lock.h"
 
 #include <gtest/gtest.h>
 

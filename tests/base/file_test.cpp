@@ -1,5 +1,5 @@
 // Mapped files, and atomic files: complete, interrupted and failed writing.
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

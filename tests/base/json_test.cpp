@@ -1,5 +1,5 @@
 // Checks the limit of nesting where JSON is read: brackets in strings do not count, and no text is too strange.
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 
 #include <gtest/gtest.h>
 

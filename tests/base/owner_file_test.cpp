@@ -1,5 +1,5 @@
 // The owner file as a lock: it has one holder at a time, and is taken over only from dead processes.
-#include "terrace/base/owner_file.h"
+#include "terrace/base/files/owner_file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // Tests the words for one thing and for several of them.
-#include "terrace/base/plural.h"
+#include "terrace/base/text/plural.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Tests what of a text reaches a terminal.
-#include "terrace/base/printable.h"
+#include "terrace/base/text/printable.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 
 namespace terrace {
 namespace {

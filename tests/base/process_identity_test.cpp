@@ -1,5 +1,5 @@
 // Tests that processes are distinguished by their identities, also after they have ended.
-#include "terrace/base/process_identity.h"
+#include "terrace/base/system/process_identity.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // The estimate of the time left, the bar on a terminal and log lines elsewhere.
-#include "terrace/base/progress.h"
+#include "terrace/base/terminal/progress.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 
 namespace terrace {
 namespace {

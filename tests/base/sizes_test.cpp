@@ -1,5 +1,5 @@
 // Tests the words for sizes.
-#include "terrace/base/sizes.h"
+#include "terrace/base/text/sizes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The nearest word is found, or none where no word is near.
-#include "terrace/base/spelling.h"
+#include "terrace/base/text/spelling.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tests what a start says and how a request ends it, each in a process of its own, since a process has one watch.
-#include "terrace/base/start_watch.h"
+#include "terrace/base/system/start_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
-#include "terrace/base/stop_request.h"
+#include "terrace/base/system/stop_request.h"
+#include "terrace/base/terminal/log.h"
 
 namespace terrace {
 namespace {

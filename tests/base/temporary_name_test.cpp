@@ -1,5 +1,5 @@
 // Checks that writers of one name never share a temporary file, and what becomes of files that they leave behind.
-#include "terrace/base/temporary_name.h"
+#include "terrace/base/files/temporary_name.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace {

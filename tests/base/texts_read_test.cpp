@@ -1,5 +1,5 @@
 // Texts that another process has read are taken over where this one sees the same file, and nowhere else.
-#include "terrace/base/texts_read.h"
+#include "terrace/base/files/texts_read.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace {

@@ -1,5 +1,5 @@
 // Numbers with units, at and around the values where the unit changes.
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 
 #include <gtest/gtest.h>
 

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/file_lock.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/files/file_lock.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/checkpoint/staging.h"
 #include "tests/checkpoint/sample_state.h"

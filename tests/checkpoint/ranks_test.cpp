@@ -10,8 +10,8 @@
 #include <mutex>
 #include <set>
 
-#include "terrace/base/file.h"
-#include "terrace/base/file_lock.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/files/file_lock.h"
 #include "terrace/base/random.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/checkpoint/manifest.h"

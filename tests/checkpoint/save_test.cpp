@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/file_lock.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/files/file_lock.h"
 #include "terrace/base/random.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/folder.h"

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "terrace/base/json.h"
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/json.h"
 #include "terrace/comm/threads/threads.h"
 #include "tests/scratch_folder.h"
 

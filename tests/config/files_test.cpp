@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <map>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/config/document.h"
 #include "tests/config/config_cases.h"
 #include "tests/paths.h"

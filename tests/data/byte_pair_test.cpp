@@ -5,14 +5,14 @@
 #include <filesystem>
 #include <fstream>
 
-#include "terrace/base/json.h"
 #include "terrace/base/random.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/text/prepare.h"
 #include "terrace/data/text/token_corpus.h"
-#include "terrace/data/text/tokenizer/byte_alphabet.h"
-#include "terrace/data/text/tokenizer/byte_pair_encoder.h"
-#include "terrace/data/text/tokenizer/byte_pair_tokenizer.h"
-#include "terrace/data/text/tokenizer/normal_form.h"
+#include "terrace/data/text/tokenizer/byte_pair/byte_alphabet.h"
+#include "terrace/data/text/tokenizer/byte_pair/byte_pair_encoder.h"
+#include "terrace/data/text/tokenizer/byte_pair/byte_pair_tokenizer.h"
+#include "terrace/data/text/tokenizer/sentencepiece/normal_form.h"
 #include "tests/data/test_corpus.h"
 #include "tests/paths.h"
 

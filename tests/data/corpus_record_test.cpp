@@ -5,8 +5,8 @@
 
 #include <fstream>
 
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/text/inspect.h"
 #include "terrace/data/text/loader.h"
 #include "terrace/data/text/prepare.h"

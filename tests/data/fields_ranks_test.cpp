@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/data/fields/fields_progress.h"
 #include "terrace/data/fields/prepare_fields.h"
 #include "tests/data/fields_files.h"

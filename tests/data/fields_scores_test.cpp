@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/fields/scores/forecast_file.h"
 #include "terrace/data/fields/scores/forecast_scorer.h"
 #include "terrace/data/fields/scores/score_file.h"

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
 #include "tests/data/fields_files.h"
 
 namespace terrace::data {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/data/prepare_ranks.h"
 
 namespace terrace::data {

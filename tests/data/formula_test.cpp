@@ -1,5 +1,5 @@
 // Formulas of a few structures.
-#include "terrace/data/graphs/formula.h"
+#include "terrace/data/graphs/structures/formula.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <set>
 
-#include "terrace/data/graphs/graph_parts.h"
-#include "terrace/data/graphs/graphs_dataset.h"
+#include "terrace/data/graphs/dataset/graph_parts.h"
+#include "terrace/data/graphs/dataset/graphs_dataset.h"
 #include "tests/data/graph_files.h"
 
 namespace terrace::data {

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <string>
 
+#include "terrace/data/graphs/dataset/graphs_dataset.h"
 #include "terrace/data/graphs/formats/extended_xyz.h"
 #include "terrace/data/graphs/graph_batch.h"
-#include "terrace/data/graphs/graphs_dataset.h"
 #include "terrace/data/graphs/graphs_source.h"
-#include "terrace/data/graphs/quantities.h"
+#include "terrace/data/graphs/structures/quantities.h"
 #include "tests/data/graph_files.h"
 
 namespace terrace::data {

@@ -7,10 +7,10 @@
 #include <set>
 #include <utility>
 
+#include "terrace/data/graphs/dataset/graphs_dataset.h"
 #include "terrace/data/graphs/formats/gmsh.h"
 #include "terrace/data/graphs/formats/mesh_cells.h"
 #include "terrace/data/graphs/formats/vtk.h"
-#include "terrace/data/graphs/graphs_dataset.h"
 #include "tests/data/graph_files.h"
 
 namespace terrace::data {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/data/graphs/dataset/graphs_writer.h"
 #include "terrace/data/graphs/graphs_source.h"
-#include "terrace/data/graphs/graphs_writer.h"
 #include "tests/data/graph_files.h"
 #include "tests/data/zeroed_file.h"
 

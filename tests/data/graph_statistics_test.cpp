@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "terrace/data/graphs/graphs_statistics.h"
+#include "terrace/data/graphs/dataset/graphs_statistics.h"
 #include "terrace/data/graphs/neighbours.h"
 #include "tests/data/graph_files.h"
 

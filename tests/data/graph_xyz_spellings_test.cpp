@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/graphs/formats/extended_xyz.h"
 #include "terrace/data/graphs/formats/xyz_keys.h"
 #include "tests/data/graph_files.h"

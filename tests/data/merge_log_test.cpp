@@ -1,5 +1,5 @@
 // A training's own log gives its merges, and std::cerr is as before afterwards.
-#include "terrace/data/text/tokenizer/merge_log.h"
+#include "terrace/data/text/tokenizer/byte_pair/merge_log.h"
 
 #include <gtest/gtest.h>
 #include <sentencepiece_trainer.h>

@@ -1,6 +1,6 @@
 // Normal form C: what is composed, what is left alone, and bytes outside of UTF-8. tests/data/byte_pair_test.cpp holds
 // it against the tokenizers package.
-#include "terrace/data/text/tokenizer/normal_form.h"
+#include "terrace/data/text/tokenizer/sentencepiece/normal_form.h"
 
 #include <gtest/gtest.h>
 

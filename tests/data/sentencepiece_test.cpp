@@ -5,11 +5,11 @@
 
 #include <filesystem>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/text/prepare.h"
 #include "terrace/data/text/token_corpus.h"
-#include "terrace/data/text/tokenizer/sentencepiece_encoder.h"
-#include "terrace/data/text/tokenizer/sentencepiece_tokenizer.h"
+#include "terrace/data/text/tokenizer/sentencepiece/sentencepiece_encoder.h"
+#include "terrace/data/text/tokenizer/sentencepiece/sentencepiece_tokenizer.h"
 #include "terrace/data/text/tokenizer/utf8.h"
 #include "tests/data/test_corpus.h"
 #include "tests/paths.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/data/text/corpus_writer.h"
 #include "terrace/data/text/tokenizer/tokenizer_training.h"
 #include "tests/paths.h"

@@ -1,7 +1,7 @@
 // Blocks stay small and lose no byte, wherever text is split.
 #include "terrace/data/text/text_blocks.h"
 
-#include "terrace/data/text/tokenizer/sentencepiece_tokenizer.h"
+#include "terrace/data/text/tokenizer/sentencepiece/sentencepiece_tokenizer.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {

@@ -1,7 +1,7 @@
 // Every string of bytes is decoded exactly, and the ids equal SentencePiece's own.
 #include "terrace/base/random.h"
-#include "terrace/data/text/tokenizer/sentencepiece_encoder.h"
-#include "terrace/data/text/tokenizer/sentencepiece_tokenizer.h"
+#include "terrace/data/text/tokenizer/sentencepiece/sentencepiece_encoder.h"
+#include "terrace/data/text/tokenizer/sentencepiece/sentencepiece_tokenizer.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {

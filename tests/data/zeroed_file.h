@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/texts_read.h"
+#include "terrace/base/files/texts_read.h"
 
 namespace terrace::data {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/core_list.h"
 #include "terrace/base/error.h"
+#include "terrace/base/system/core_list.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/doctor/checks.h"
 #include "terrace/doctor/gather.h"

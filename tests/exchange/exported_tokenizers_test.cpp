@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/checkpoint/hf_folder.h"
-#include "terrace/data/text/tokenizer/sentencepiece_model.h"
+#include "terrace/data/text/tokenizer/sentencepiece/sentencepiece_model.h"
 #include "terrace/exchange/hf_tokenizer.h"
 #include "terrace/exchange/post_processor.h"
 #include "tests/exchange/hf_models.h"

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
 #include "terrace/models/families.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "tests/exchange/tokenizer_models.h"
 #include "tests/scratch_folder.h"
 

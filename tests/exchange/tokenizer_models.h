@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/data/text/tokenizer/byte_alphabet.h"
-#include "terrace/data/text/tokenizer/byte_pair_model.h"
+#include "terrace/data/text/tokenizer/byte_pair/byte_alphabet.h"
+#include "terrace/data/text/tokenizer/byte_pair/byte_pair_model.h"
 #include "terrace/data/text/tokenizer/tokenizer_training.h"
 #include "tests/scratch_folder.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "tests/fuzz/judge.h"
 
 namespace {

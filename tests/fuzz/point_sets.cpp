@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/data/graphs/structure_problems.h"
+#include "terrace/data/graphs/structures/structure_problems.h"
 #include "tests/fuzz/judge.h"
 #include "tests/fuzz/structure_check.h"
 

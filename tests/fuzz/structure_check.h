@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "terrace/base/error.h"
-#include "terrace/data/graphs/elements.h"
-#include "terrace/data/graphs/structure.h"
+#include "terrace/data/graphs/structures/elements.h"
+#include "terrace/data/graphs/structures/structure.h"
 
 namespace terrace {
 

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/data/text/tokenizer/tokenizer_training.h"

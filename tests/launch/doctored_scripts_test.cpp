@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/file.h"
-#include "terrace/base/shell_word.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/shell_word.h"
 #include "terrace/launch/job_script.h"
 #include "terrace/launch/slurm.h"
 #include "terrace/models/planned_families.h"

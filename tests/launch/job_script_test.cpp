@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/shell_word.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/shell_word.h"
 #include "terrace/launch/slurm.h"
 #include "terrace/models/planned_families.h"
 #include "tests/paths.h"

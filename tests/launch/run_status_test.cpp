@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/launch/job_record.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/run_process.h"

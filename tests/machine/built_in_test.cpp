@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/machine/software.h"
 #include "tests/machine/machine_cases.h"
 #include "tests/paths.h"

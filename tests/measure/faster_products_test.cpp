@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/products.h"
 
 namespace terrace::measure {
 namespace {

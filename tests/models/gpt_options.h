@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/models/gpt/settings/config.h"
 #include "terrace/nn/module.h"
 

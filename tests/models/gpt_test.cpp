@@ -12,7 +12,7 @@
 #include "terrace/base/error.h"
 #include "terrace/models/gpt/model.h"
 #include "terrace/models/transformer/blocks.h"
-#include "terrace/ops/key_value_cache.h"
+#include "terrace/ops/attention/key_value_cache.h"
 #include "tests/models/small_models.h"
 #include "tests/pytorch/judge.h"
 

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "tests/models/small_vits.h"
 #include "tests/pytorch/reference.h"
 

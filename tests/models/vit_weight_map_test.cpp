@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/data/fields/fields_description.h"
 #include "terrace/models/families.h"
 #include "tests/models/small_vits.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/observe/metrics.h"
 #include "tests/scratch_folder.h"
 

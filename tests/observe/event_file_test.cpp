@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
 #include "terrace/observe/metrics.h"
 #include "tests/paths.h"
 #include "tests/scratch_folder.h"

@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "tests/file_size_limit.h"
 #include "tests/scratch_folder.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/observe/report_page.h"
 #include "terrace/observe/summary.h"
 #include "tests/scratch_folder.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace::observe {

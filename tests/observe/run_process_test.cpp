@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/observe/last_metrics.h"
 #include "tests/scratch_folder.h"
 

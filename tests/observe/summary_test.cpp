@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/observe/metrics.h"
 #include "tests/scratch_folder.h"
 

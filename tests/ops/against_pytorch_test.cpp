@@ -8,12 +8,12 @@
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
 
-#include "terrace/ops/activation.h"
-#include "terrace/ops/attention.h"
+#include "terrace/ops/attention/attention.h"
+#include "terrace/ops/elements/activation.h"
+#include "terrace/ops/elements/norm.h"
 #include "terrace/ops/embedding.h"
-#include "terrace/ops/linear.h"
-#include "terrace/ops/norm.h"
-#include "terrace/ops/vocabulary_loss.h"
+#include "terrace/ops/loss/vocabulary_loss.h"
+#include "terrace/ops/products/linear.h"
 #include "tests/pytorch/case.h"
 
 namespace terrace::ops {

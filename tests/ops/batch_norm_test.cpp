@@ -1,6 +1,6 @@
 // Compares the normalisation of rows that lie on several ranks with that of all rows on one, and with torch's batch
 // norm.
-#include "terrace/ops/batch_norm.h"
+#include "terrace/ops/elements/batch_norm.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>

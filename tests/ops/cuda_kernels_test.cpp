@@ -21,7 +21,7 @@
 #include <tuple>
 #include <vector>
 
-#include "terrace/ops/attention.h"
+#include "terrace/ops/attention/attention.h"
 #include "terrace/ops/kernels.h"
 #include "tests/gpu_device.h"
 

@@ -1,5 +1,5 @@
 // The loss of a cut vocabulary: blocks of rows change no bit, and take little memory beside the logits.
-#include "terrace/ops/cut_cross_entropy.h"
+#include "terrace/ops/loss/cut_cross_entropy.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>

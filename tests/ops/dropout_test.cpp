@@ -1,5 +1,5 @@
 // Checks that the dropout mask is a function of seed, site, step, sample, position and feature only.
-#include "terrace/ops/dropout.h"
+#include "terrace/ops/elements/dropout.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>

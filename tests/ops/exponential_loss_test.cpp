@@ -1,5 +1,5 @@
 // Checks losses from exponentials against double precision, each row by itself, and rows beyond the range.
-#include "terrace/ops/exponential_loss.h"
+#include "terrace/ops/loss/exponential_loss.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "terrace/ops/cut.h"
-#include "terrace/ops/cut_cross_entropy.h"
-#include "terrace/ops/products.h"
+#include "terrace/ops/loss/cut_cross_entropy.h"
+#include "terrace/ops/products/products.h"
 #include "tests/ops/own_products.h"
 
 namespace terrace::ops {

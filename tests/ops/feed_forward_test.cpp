@@ -1,5 +1,5 @@
 // Compares the fused feed-forward and the norm of a sum with the separate operations.
-#include "terrace/ops/feed_forward.h"
+#include "terrace/ops/products/feed_forward.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
@@ -13,10 +13,10 @@
 
 #include <array>
 
-#include "terrace/ops/activation.h"
-#include "terrace/ops/dropout.h"
-#include "terrace/ops/linear.h"
-#include "terrace/ops/norm.h"
+#include "terrace/ops/elements/activation.h"
+#include "terrace/ops/elements/dropout.h"
+#include "terrace/ops/elements/norm.h"
+#include "terrace/ops/products/linear.h"
 
 namespace terrace::ops {
 namespace {

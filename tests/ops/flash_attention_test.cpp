@@ -1,6 +1,6 @@
 // Checks the arguments of torch's flash attention for windows and documents against a mask. On the CPU the operation is
 // the one below, which follows its definition; on a GPU it is torch's.
-#include "terrace/ops/flash_attention.h"
+#include "terrace/ops/attention/flash_attention.h"
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>

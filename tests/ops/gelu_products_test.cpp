@@ -1,5 +1,5 @@
 // Products with GELU within, on a GPU against double precision.
-#include "terrace/ops/gelu_products.h"
+#include "terrace/ops/products/gelu_products.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/addmm.h>

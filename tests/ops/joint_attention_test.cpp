@@ -14,8 +14,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "terrace/base/error.h"
-#include "terrace/ops/attention.h"
-#include "terrace/ops/attention_kernels.h"
+#include "terrace/ops/attention/attention.h"
+#include "terrace/ops/attention/attention_kernels.h"
 #include "tests/pytorch/case.h"
 
 namespace terrace::ops {

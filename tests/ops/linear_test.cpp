@@ -1,5 +1,5 @@
 // Checks when the linear layer computes its weight gradient, and the buffer to which it is added.
-#include "terrace/ops/linear.h"
+#include "terrace/ops/products/linear.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>

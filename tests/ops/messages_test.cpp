@@ -1,6 +1,6 @@
 // Compares messages along mutual and one-sided edges, and their first and second derivatives, with torch's operations
 // on one row for each edge.
-#include "terrace/ops/messages.h"
+#include "terrace/ops/graphs/messages.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>

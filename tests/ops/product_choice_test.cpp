@@ -1,5 +1,5 @@
 // Checks into which class a weight falls.
-#include "terrace/ops/product_choice.h"
+#include "terrace/ops/products/product_choice.h"
 
 #include <gtest/gtest.h>
 

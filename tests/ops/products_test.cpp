@@ -1,6 +1,6 @@
 // Checks our matrix products: exact on small integers in every shape, the same bits for every division of the work, and
 // bias and activation applied to a product.
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/products.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>

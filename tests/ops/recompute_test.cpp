@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "terrace/ops/activation.h"
-#include "terrace/ops/linear.h"
+#include "terrace/ops/elements/activation.h"
+#include "terrace/ops/products/linear.h"
 
 namespace terrace::ops {
 namespace {

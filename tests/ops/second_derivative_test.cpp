@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "terrace/ops/activation.h"
-#include "terrace/ops/linear.h"
-#include "terrace/ops/norm.h"
-#include "terrace/ops/product.h"
+#include "terrace/ops/elements/activation.h"
+#include "terrace/ops/elements/norm.h"
+#include "terrace/ops/products/linear.h"
+#include "terrace/ops/products/product.h"
 
 namespace terrace::ops {
 namespace {

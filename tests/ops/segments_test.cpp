@@ -1,6 +1,6 @@
 // Compares sums and extremes over the edges of atoms, and their first and second derivatives, with loops and
 // with torch's own operations.
-#include "terrace/ops/segments.h"
+#include "terrace/ops/graphs/segments.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>

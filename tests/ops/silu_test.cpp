@@ -1,9 +1,9 @@
 // SiLU has torch's values, and torch's derivatives up to the third, and keeps less for them.
-#include "terrace/ops/silu.h"
+#include "terrace/ops/elements/silu.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/elements/silu.h>
 #include <ATen/ops/linspace.h>
-#include <ATen/ops/silu.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

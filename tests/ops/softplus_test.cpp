@@ -1,9 +1,9 @@
 // The softplus is as accurate as torch's in each type, and its derivatives are torch's.
-#include "terrace/ops/softplus.h"
+#include "terrace/ops/elements/softplus.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/elements/softplus.h>
 #include <ATen/ops/linspace.h>
-#include <ATen/ops/softplus.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -10,8 +10,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "terrace/ops/cached_attention.h"
-#include "terrace/ops/products.h"
+#include "terrace/ops/attention/cached_attention.h"
+#include "terrace/ops/products/products.h"
 #include "tests/pytorch/judge.h"
 
 namespace terrace::ops {

@@ -23,7 +23,7 @@
 #include "terrace/ops/cpu/registers.h"
 #include "terrace/ops/cpu/vector_set.h"
 #include "terrace/ops/cpu/vectors/kernels.h"
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/products.h"
 
 namespace terrace::ops::cpu {
 namespace {

@@ -1,5 +1,5 @@
 // Checks the vocabulary loss: padding, tokens that are not counted, memory, and errors.
-#include "terrace/ops/vocabulary_loss.h"
+#include "terrace/ops/loss/vocabulary_loss.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "terrace/ops/attention_kernels.h"
+#include "terrace/ops/attention/attention_kernels.h"
 #include "terrace/ops/recompute.h"
 #include "tests/models/gpt_formulas.h"
 #include "tests/parallel/training.h"

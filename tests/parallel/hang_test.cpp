@@ -7,8 +7,8 @@
 #include <set>
 #include <thread>
 
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
 #include "tests/parallel/training.h"
 #include "tests/scratch_folder.h"
 

@@ -1,6 +1,6 @@
 // Compares the bytes that movements allocate beside the buffers of weights and gradients with the prediction of plan,
 // to the byte: only the movements of a step's list are executed, so that nothing else is counted.
-#include "terrace/plan/movement_memory.h"
+#include "terrace/plan/memory/movement_memory.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

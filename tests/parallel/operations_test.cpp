@@ -11,9 +11,9 @@
 #include <string_view>
 
 #include "terrace/observe/operation_table.h"
-#include "terrace/ops/attention_kernels.h"
-#include "terrace/ops/products.h"
-#include "terrace/ops/vocabulary_loss.h"
+#include "terrace/ops/attention/attention_kernels.h"
+#include "terrace/ops/loss/vocabulary_loss.h"
+#include "terrace/ops/products/products.h"
 #include "terrace/profile/operation_recorder.h"
 #include "terrace/profile/record.h"
 #include "tests/models/gpt_formulas.h"

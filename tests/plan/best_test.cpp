@@ -1,5 +1,5 @@
 // Compares the best layouts with those of simulating every layout of a small space.
-#include "terrace/plan/best.h"
+#include "terrace/plan/layouts/best.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/models/planned_families.h"
-#include "terrace/plan/layout_space.h"
-#include "terrace/plan/variation.h"
+#include "terrace/plan/layouts/layout_space.h"
+#include "terrace/plan/time/variation.h"
 #include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
 

@@ -1,5 +1,5 @@
 // Compares times of collectives with times worked out by hand, and with times measured on a machine with MI250X.
-#include "terrace/plan/collective.h"
+#include "terrace/plan/time/collective.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Compares the memory of a pipeline's activations with values computed by hand from the closed forms of a unit, and
 // judges machines and GPUs that have a little too little memory or just enough.
-#include "terrace/plan/memory_need.h"
+#include "terrace/plan/memory/memory_need.h"
 
 #include <gtest/gtest.h>
 

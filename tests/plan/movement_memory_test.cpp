@@ -1,12 +1,12 @@
 // Compares the bytes of movements under way with values worked out by hand; tests/parallel/movement_memory_test.cpp
 // compares them with what is allocated.
-#include "terrace/plan/movement_memory.h"
+#include "terrace/plan/memory/movement_memory.h"
 
 #include <gtest/gtest.h>
 
 #include "terrace/models/gpt/planned_gpt.h"
 #include "terrace/models/gpt/settings/config.h"
-#include "terrace/plan/stage_memory.h"
+#include "terrace/plan/memory/stage_memory.h"
 
 namespace terrace::plan {
 namespace {

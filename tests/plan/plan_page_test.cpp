@@ -1,11 +1,11 @@
 // Tests what the page of a plan says in words, of a run that fits and of one that does not.
-#include "terrace/plan/plan_page.h"
+#include "terrace/plan/report/plan_page.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 #include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
 

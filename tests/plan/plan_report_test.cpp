@@ -1,15 +1,15 @@
 // Compares the two forms of a plan, and estimates with values worked out by hand.
-#include "terrace/plan/plan_report.h"
+#include "terrace/plan/report/plan_report.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <sstream>
 
-#include "terrace/base/units.h"
-#include "terrace/plan/memory_table.h"
-#include "terrace/plan/scaling.h"
-#include "terrace/plan/step_record.h"
+#include "terrace/base/text/units.h"
+#include "terrace/plan/layouts/scaling.h"
+#include "terrace/plan/memory/memory_table.h"
+#include "terrace/plan/report/step_record.h"
 #include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
 

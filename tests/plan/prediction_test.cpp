@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/plan/best.h"
 #include "terrace/plan/estimate.h"
+#include "terrace/plan/layouts/best.h"
 #include "terrace/plan/planned_run.h"
 #include "tests/models/gpt_formulas.h"
 #include "tests/plan/small_gpt.h"

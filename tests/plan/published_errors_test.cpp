@@ -1,13 +1,13 @@
 // Compares summaries of errors and the intervals that follow with values worked out by hand.
-#include "terrace/plan/published_errors.h"
+#include "terrace/plan/report/published_errors.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "terrace/base/error.h"
-#include "terrace/plan/plan_page.h"
-#include "terrace/plan/plan_report.h"
+#include "terrace/plan/report/plan_page.h"
+#include "terrace/plan/report/plan_report.h"
 #include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
 

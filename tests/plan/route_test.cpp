@@ -1,13 +1,13 @@
 // The choice between one call and rails for movements among several nodes, and what each sends and takes.
-#include "terrace/plan/route.h"
+#include "terrace/plan/time/route.h"
 
 #include <gtest/gtest.h>
 
 #include "terrace/models/gpt/planned_gpt.h"
 #include "terrace/models/gpt/settings/config.h"
-#include "terrace/plan/movement_time.h"
 #include "terrace/plan/prediction.h"
-#include "terrace/plan/simulated_step.h"
+#include "terrace/plan/time/movement_time.h"
+#include "terrace/plan/time/simulated_step.h"
 
 namespace terrace::plan {
 namespace {

@@ -1,5 +1,5 @@
 // Compares the cost of whole runs with numbers worked out by hand.
-#include "terrace/plan/run_cost.h"
+#include "terrace/plan/time/run_cost.h"
 
 #include <gtest/gtest.h>
 

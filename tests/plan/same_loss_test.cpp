@@ -1,5 +1,5 @@
 // Tests times to the same loss against values worked out by hand and against single predictions.
-#include "terrace/plan/same_loss.h"
+#include "terrace/plan/layouts/same_loss.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Checks scaling tables against single predictions and against what must hold without links.
-#include "terrace/plan/scaling.h"
+#include "terrace/plan/layouts/scaling.h"
 
 #include <gtest/gtest.h>
 

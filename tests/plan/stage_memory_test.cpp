@@ -1,5 +1,5 @@
 // Compares the memory of stages with values worked out by hand, and with what a published log of a 175B model shows.
-#include "terrace/plan/stage_memory.h"
+#include "terrace/plan/memory/stage_memory.h"
 
 #include <gtest/gtest.h>
 

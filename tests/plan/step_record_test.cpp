@@ -1,5 +1,5 @@
 // The record of a simulated step: its seconds add up to the step, and its memory stays within the counted one.
-#include "terrace/plan/step_record.h"
+#include "terrace/plan/report/step_record.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "terrace/plan/memory_over_time.h"
+#include "terrace/plan/memory/memory_over_time.h"
 #include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
 

@@ -1,11 +1,11 @@
 // Tests what is said of groups of tensor ranks that leave a node or a package.
-#include "terrace/plan/tensor_reach.h"
+#include "terrace/plan/time/tensor_reach.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "terrace/plan/plan_page.h"
-#include "terrace/plan/plan_report.h"
+#include "terrace/plan/report/plan_page.h"
+#include "terrace/plan/report/plan_report.h"
 #include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
 

@@ -1,5 +1,5 @@
 // Compares the times of products and units with values worked out by hand on a machine with round figures.
-#include "terrace/plan/unit_time.h"
+#include "terrace/plan/time/unit_time.h"
 
 #include <gtest/gtest.h>
 

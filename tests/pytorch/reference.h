@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "tests/paths.h"
 #include "tests/pytorch/judge.h"
 

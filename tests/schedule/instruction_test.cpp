@@ -1,9 +1,9 @@
 // The list of a single stage, and the text of instructions.
-#include "terrace/schedule/instruction.h"
+#include "terrace/schedule/step/instruction.h"
 
 #include <gtest/gtest.h>
 
-#include "terrace/schedule/pipeline.h"
+#include "terrace/schedule/pipeline/pipeline.h"
 #include "tests/schedule/lists.h"
 
 namespace terrace::schedule {

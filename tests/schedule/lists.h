@@ -6,7 +6,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/config/names.h"
-#include "terrace/schedule/pipeline.h"
+#include "terrace/schedule/pipeline/pipeline.h"
 
 namespace terrace::schedule {
 

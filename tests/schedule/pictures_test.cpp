@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/config/names.h"
-#include "terrace/schedule/picture.h"
+#include "terrace/schedule/pipeline/picture.h"
 #include "tests/paths.h"
 
 namespace terrace::schedule {

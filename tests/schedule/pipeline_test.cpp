@@ -1,13 +1,13 @@
 // Validates every schedule for many shapes and compares a few lists with lists worked out by hand.
-#include "terrace/schedule/pipeline.h"
+#include "terrace/schedule/pipeline/pipeline.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
-#include "terrace/schedule/message.h"
-#include "terrace/schedule/validate.h"
+#include "terrace/schedule/pipeline/message.h"
+#include "terrace/schedule/pipeline/validate.h"
 #include "tests/schedule/lists.h"
 
 namespace terrace::schedule {

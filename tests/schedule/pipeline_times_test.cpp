@@ -1,5 +1,5 @@
 // Compares the times of chunks with times worked out by hand, and with those of the complete lists.
-#include "terrace/schedule/pipeline_times.h"
+#include "terrace/schedule/pipeline/pipeline_times.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/schedule/step_times.h"
+#include "terrace/schedule/step/step_times.h"
 #include "tests/schedule/lists.h"
 
 namespace terrace::schedule {

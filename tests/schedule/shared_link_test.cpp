@@ -1,5 +1,5 @@
 // Compares the ends of calls on a shared link with ends worked out by hand.
-#include "terrace/schedule/shared_link.h"
+#include "terrace/schedule/step/shared_link.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Compares splits by cost with the best of all possible splits, and checks that given splits must fit the model.
-#include "terrace/schedule/split.h"
+#include "terrace/schedule/step/split.h"
 
 #include <gtest/gtest.h>
 

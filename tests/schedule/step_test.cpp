@@ -1,5 +1,5 @@
 // Compares short lists with lists worked out by hand; validates the lists of every schedule, group size and prefetch.
-#include "terrace/schedule/step.h"
+#include "terrace/schedule/step/step.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "terrace/schedule/pipeline.h"
-#include "terrace/schedule/validate_step.h"
+#include "terrace/schedule/pipeline/pipeline.h"
+#include "terrace/schedule/step/validate_step.h"
 
 namespace terrace::schedule {
 namespace {

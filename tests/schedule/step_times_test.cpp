@@ -1,5 +1,5 @@
 // Compares the times of complete lists with times worked out by hand, with closed forms and with those of pipelines.
-#include "terrace/schedule/step_times.h"
+#include "terrace/schedule/step/step_times.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "terrace/schedule/pipeline.h"
-#include "terrace/schedule/times.h"
+#include "terrace/schedule/pipeline/pipeline.h"
+#include "terrace/schedule/step/times.h"
 
 namespace terrace::schedule {
 namespace {

@@ -1,5 +1,5 @@
 // Compares simulated steps with times worked out by hand and with the formulas of the bubbles.
-#include "terrace/schedule/times.h"
+#include "terrace/schedule/step/times.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Checks that the validator finds and names every kind of error in the lists.
-#include "terrace/schedule/validate.h"
+#include "terrace/schedule/pipeline/validate.h"
 
 #include <gtest/gtest.h>
 

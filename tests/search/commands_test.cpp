@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/search/search.h"
 #include "tests/scratch_folder.h"
 

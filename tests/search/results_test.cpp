@@ -6,7 +6,7 @@
 #include <string>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "tests/search/small_study.h"
 
 namespace terrace::search {

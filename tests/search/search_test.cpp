@@ -9,7 +9,7 @@
 #include <string>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/config/config.h"
 #include "terrace/models/planned_families.h"
 #include "terrace/plan/prediction.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/search/study/study.h"
 #include "tests/scratch_folder.h"
 

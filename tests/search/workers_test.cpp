@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/search/search.h"
 #include "tests/search/small_study.h"
 

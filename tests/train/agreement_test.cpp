@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/key_values.h"
 #include "terrace/train/shared_folder.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/checkpoint/staging.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/run.h"

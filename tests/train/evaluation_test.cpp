@@ -8,7 +8,7 @@
 #include <optional>
 #include <sstream>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/data/source.h"

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/products.h"
 
 namespace terrace::train {
 namespace {

@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
-#include "terrace/ops/product_choice.h"
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/product_choice.h"
+#include "terrace/ops/products/products.h"
 #include "terrace/train/run.h"
 #include "tests/train/tiny_run.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/machine/machine.h"
 #include "terrace/observe/step_comparison.h"
 #include "terrace/observe/step_record.h"

@@ -14,7 +14,7 @@
 #include "terrace/comm/threads/threads.h"
 #include "terrace/data/data_of_family.h"
 #include "terrace/observe/metrics.h"
-#include "terrace/schedule/first_micro_batch.h"
+#include "terrace/schedule/pipeline/first_micro_batch.h"
 #include "terrace/train/run.h"
 #include "tests/train/tiny_run.h"
 

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/summary.h"
 #include "terrace/train/check_run.h"

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/machine/software.h"
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/products.h"
 #include "terrace/plan/prediction.h"
 #include "terrace/profile/record.h"
 #include "terrace/train/run.h"

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/observe/metrics.h"

@@ -8,13 +8,13 @@
 #include <cstdlib>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/file_lock.h"
-#include "terrace/base/json.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/files/file_lock.h"
+#include "terrace/base/text/json.h"
 #include "terrace/observe/memory.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/summary.h"
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/products.h"
 #include "terrace/train/check_run.h"
 #include "terrace/train/check_start.h"
 #include "terrace/train/hooks/hooks.h"

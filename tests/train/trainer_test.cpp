@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/train/hooks/hooks.h"
 #include "tests/train/tiny_run.h"

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <utility>
 
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/comm/wait_limits.h"
 
 namespace terrace::comm {

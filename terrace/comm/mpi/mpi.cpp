@@ -18,10 +18,10 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/control_groups.h"
-#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
+#include "terrace/base/system/control_groups.h"
+#include "terrace/base/system/cores.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/comm/mpi/engine.h"
 #include "terrace/comm/mpi/gpu_group.h"
 

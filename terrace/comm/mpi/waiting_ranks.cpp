@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/comm/mpi/engine.h"
 #include "terrace/comm/wait_limits.h"
 

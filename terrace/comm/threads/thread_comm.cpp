@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/comm/describe_call.h"
 #include "terrace/comm/wait_limits.h"
 

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <tuple>
 
-#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
+#include "terrace/base/system/cores.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/comm/wait_limits.h"
 
 namespace terrace::comm {

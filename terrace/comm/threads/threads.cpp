@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
+#include "terrace/base/system/cores.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/comm/threads/thread_comm.h"
 #include "terrace/comm/threads/thread_ranks.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/lower_case.h"
+#include "terrace/base/text/lower_case.h"
 
 namespace terrace::data {
 namespace {

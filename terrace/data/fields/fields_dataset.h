@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/data/fields/fields_description.h"
 
 namespace terrace::data {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/plural.h"
 
 namespace terrace::data {
 namespace {

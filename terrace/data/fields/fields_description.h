@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/fields/calendar.h"
 #include "terrace/data/fields/field_file.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "terrace/base/error.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/text/plural.h"
 
 namespace terrace::data {
 namespace {

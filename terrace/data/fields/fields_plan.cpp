@@ -10,7 +10,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
-#include "terrace/base/spelling.h"
+#include "terrace/base/text/spelling.h"
 #include "terrace/data/fields/fields_times.h"
 #include "terrace/data/fields/physical_units.h"
 #include "terrace/data/fields/scanned_fields.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/fields/fields_description.h"
 #include "terrace/data/fields/fields_store.h"
 #include "terrace/data/fields/fields_work.h"

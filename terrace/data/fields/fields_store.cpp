@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 
 namespace terrace::data {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/plural.h"
-#include "terrace/base/progress.h"
+#include "terrace/base/terminal/progress.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/data/fields/fields_store.h"
 #include "terrace/data/fields/scanned_fields.h"
 

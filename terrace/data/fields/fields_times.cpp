@@ -8,8 +8,8 @@
 #include <set>
 
 #include "terrace/base/error.h"
-#include "terrace/base/plural.h"
 #include "terrace/base/problem_list.h"
+#include "terrace/base/text/plural.h"
 
 namespace terrace::data {
 namespace {

@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-#include "terrace/base/lower_case.h"
+#include "terrace/base/text/lower_case.h"
 #include "terrace/data/fields/unit_definitions.h"
 #include "terrace/data/text/tokenizer/utf8.h"
 

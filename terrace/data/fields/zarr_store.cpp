@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
+#include "terrace/base/files/file.h"
 #include "terrace/base/problem_list.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::data {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::data {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "terrace/data/graphs/cell.h"
 #include "terrace/data/graphs/coarse_graph.h"
+#include "terrace/data/graphs/structures/cell.h"
 
 namespace terrace::data {
 

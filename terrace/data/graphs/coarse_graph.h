@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "terrace/data/graphs/cell.h"
 #include "terrace/data/graphs/neighbours.h"
+#include "terrace/data/graphs/structures/cell.h"
 
 namespace terrace::data {
 

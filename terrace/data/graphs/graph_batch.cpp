@@ -12,12 +12,12 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/data/graphs/batch_edges.h"
 #include "terrace/data/graphs/coarse_graph.h"
 #include "terrace/data/graphs/neighbours.h"
 #include "terrace/data/graphs/order_by_row.h"
-#include "terrace/data/graphs/quantities.h"
+#include "terrace/data/graphs/structures/quantities.h"
 
 namespace terrace::data {
 namespace {

@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "terrace/data/graphs/cell.h"
+#include "terrace/data/graphs/dataset/graphs_statistics.h"
 #include "terrace/data/graphs/graphs_request.h"
-#include "terrace/data/graphs/graphs_statistics.h"
-#include "terrace/data/graphs/structure.h"
+#include "terrace/data/graphs/structures/cell.h"
+#include "terrace/data/graphs/structures/structure.h"
 #include "terrace/data/source.h"
 
 namespace terrace::data {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/attached_file.h"
+#include "terrace/base/files/attached_file.h"
 #include "terrace/config/config.h"
 #include "terrace/config/idle.h"
 #include "terrace/config/key.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "terrace/data/graphs/graphs_description.h"
+#include "terrace/data/graphs/dataset/graphs_description.h"
 
 namespace terrace::data {
 

@@ -8,9 +8,9 @@
 #include <filesystem>
 
 #include "terrace/base/error.h"
+#include "terrace/base/files/texts_read.h"
 #include "terrace/base/problem_list.h"
 #include "terrace/base/random.h"
-#include "terrace/base/texts_read.h"
 #include "terrace/config/section_keys.h"
 #include "terrace/data/kept_statistics.h"
 #include "terrace/data/order/recorded_order.h"

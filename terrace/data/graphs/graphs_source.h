@@ -10,16 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/sizes.h"
+#include "terrace/base/text/sizes.h"
 #include "terrace/data/divided_samples.h"
-#include "terrace/data/graphs/edge_counts.h"
+#include "terrace/data/graphs/dataset/edge_counts.h"
+#include "terrace/data/graphs/dataset/graphs_dataset.h"
+#include "terrace/data/graphs/dataset/graphs_statistics.h"
 #include "terrace/data/graphs/graph_batch.h"
 #include "terrace/data/graphs/graphs_config.h"
-#include "terrace/data/graphs/graphs_dataset.h"
 #include "terrace/data/graphs/graphs_request.h"
-#include "terrace/data/graphs/graphs_statistics.h"
-#include "terrace/data/graphs/stress_version.h"
-#include "terrace/data/graphs/structure.h"
+#include "terrace/data/graphs/structures/stress_version.h"
+#include "terrace/data/graphs/structures/structure.h"
 #include "terrace/data/order/mixture.h"
 #include "terrace/data/source.h"
 

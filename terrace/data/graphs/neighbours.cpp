@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "terrace/base/error.h"
-#include "terrace/base/start_watch.h"
+#include "terrace/base/system/start_watch.h"
 
 namespace terrace::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "terrace/data/graphs/cell.h"
+#include "terrace/data/graphs/structures/cell.h"
 
 namespace terrace::data {
 

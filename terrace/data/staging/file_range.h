@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 
 namespace terrace::data {
 

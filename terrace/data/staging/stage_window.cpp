@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 
 namespace terrace::data {
 namespace {

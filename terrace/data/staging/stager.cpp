@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
-#include "terrace/base/units.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/units.h"
 
 namespace terrace::data {
 namespace {

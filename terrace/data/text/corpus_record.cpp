@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
-#include "terrace/base/log.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/text/token_corpus.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
 

@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "terrace/base/error.h"
-#include "terrace/base/temporary_name.h"
+#include "terrace/base/files/temporary_name.h"
 #include "terrace/data/text/token_corpus.h"
 
 namespace terrace::data {

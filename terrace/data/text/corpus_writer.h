@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/data/text/corpus_index.h"
 #include "terrace/data/text/corpus_record.h"
 

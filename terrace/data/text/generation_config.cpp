@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 
 namespace terrace::data {
 namespace {

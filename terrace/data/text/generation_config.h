@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::data {
 

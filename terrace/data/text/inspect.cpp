@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/units.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/units.h"
 #include "terrace/data/text/token_corpus.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
 

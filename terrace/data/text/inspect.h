@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/text/corpus_index.h"
 #include "terrace/data/text/corpus_record.h"
 

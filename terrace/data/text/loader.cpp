@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/base/files/texts_read.h"
 #include "terrace/base/random.h"
-#include "terrace/base/texts_read.h"
 #include "terrace/data/text/corpus_record.h"
 #include "terrace/data/text/loader_state.h"
 

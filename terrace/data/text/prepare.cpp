@@ -12,15 +12,15 @@
 #include <string_view>
 #include <utility>
 
-#include "terrace/base/cores.h"
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/log.h"
-#include "terrace/base/plural.h"
-#include "terrace/base/progress.h"
-#include "terrace/base/start_watch.h"
-#include "terrace/base/temporary_name.h"
-#include "terrace/base/units.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/files/temporary_name.h"
+#include "terrace/base/system/cores.h"
+#include "terrace/base/system/start_watch.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/terminal/progress.h"
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/units.h"
 #include "terrace/data/file_parts.h"
 #include "terrace/data/ordered_map.h"
 #include "terrace/data/text/block_encoder.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/prepare_ranks.h"
 #include "terrace/data/text/corpus_index.h"
 #include "terrace/data/text/text_blocks.h"

@@ -1,5 +1,5 @@
 // Says what a preparation of text left out or changed, and why.
-#include "terrace/base/plural.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/data/text/prepare.h"
 
 namespace terrace::data {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/shell_word.h"
+#include "terrace/base/text/shell_word.h"
 #include "terrace/data/json_array.h"
 #include "terrace/data/text/json_lines.h"
 #include "terrace/data/text/tokenizer/utf8.h"

@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/stop_request.h"
-#include "terrace/base/units.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/system/stop_request.h"
+#include "terrace/base/text/units.h"
 #include "terrace/data/order/recorded_order.h"
 #include "terrace/data/text/corpus_record.h"
 #include "terrace/data/text/generation_config.h"

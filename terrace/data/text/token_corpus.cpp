@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
-#include "terrace/base/texts_read.h"
+#include "terrace/base/files/texts_read.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/text/token_file.h"
 
 namespace terrace::data {

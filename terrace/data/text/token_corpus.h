@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/data/staging/staged_reader.h"
 #include "terrace/data/text/corpus_index.h"
 #include "terrace/data/text/corpus_record.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/data/text/check_inputs.h"
 
 namespace terrace::data {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/file_parts.h"
 #include "terrace/data/text/block_encoder.h"
 #include "terrace/data/text/corpus_index.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 
 namespace terrace::data {
 namespace {

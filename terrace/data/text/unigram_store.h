@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::data {
 

@@ -1,6 +1,6 @@
 // Implements the layer of CGCNN.
 #include "terrace/models/gnn/conv_layer.h"
-#include "terrace/ops/softplus.h"
+#include "terrace/ops/elements/softplus.h"
 
 namespace terrace::models::gnn {
 

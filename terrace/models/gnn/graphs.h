@@ -7,8 +7,8 @@
 
 #include "terrace/models/gnn/settings/config.h"
 #include "terrace/models/model.h"
-#include "terrace/ops/messages.h"
-#include "terrace/ops/segments.h"
+#include "terrace/ops/graphs/messages.h"
+#include "terrace/ops/graphs/segments.h"
 
 namespace terrace::models::gnn {
 

@@ -10,7 +10,7 @@
 #include "terrace/data/graphs/graphs_request.h"
 #include "terrace/models/gnn/derivatives.h"
 #include "terrace/models/gnn/output_loss.h"
-#include "terrace/ops/loss_term.h"
+#include "terrace/ops/loss/loss_term.h"
 
 namespace terrace::models::gnn {
 

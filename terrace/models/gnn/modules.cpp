@@ -12,11 +12,11 @@
 #include <numbers>
 
 #include "terrace/base/error.h"
-#include "terrace/ops/batch_norm.h"
-#include "terrace/ops/linear.h"
-#include "terrace/ops/product.h"
-#include "terrace/ops/silu.h"
-#include "terrace/ops/softplus.h"
+#include "terrace/ops/elements/batch_norm.h"
+#include "terrace/ops/elements/silu.h"
+#include "terrace/ops/elements/softplus.h"
+#include "terrace/ops/products/linear.h"
+#include "terrace/ops/products/product.h"
 #include "terrace/ops/trained_value.h"
 
 namespace terrace::models::gnn {

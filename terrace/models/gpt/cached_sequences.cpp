@@ -9,7 +9,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/models/transformer/blocks.h"
-#include "terrace/ops/attention.h"
+#include "terrace/ops/attention/attention.h"
 
 namespace terrace::models::gpt {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "terrace/models/gpt/settings/config.h"
 #include "terrace/models/text_of_family.h"
-#include "terrace/ops/key_value_cache.h"
+#include "terrace/ops/attention/key_value_cache.h"
 
 namespace terrace::models::gpt {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/models/exchange_of_family.h"
 #include "terrace/models/gpt/settings/config.h"
 

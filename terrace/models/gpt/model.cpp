@@ -8,10 +8,10 @@
 #include "terrace/base/error.h"
 #include "terrace/models/dropout_site.h"
 #include "terrace/models/gpt/cost/unit_table.h"
-#include "terrace/ops/activation.h"
 #include "terrace/ops/cut.h"
-#include "terrace/ops/linear.h"
-#include "terrace/ops/vocabulary_loss.h"
+#include "terrace/ops/elements/activation.h"
+#include "terrace/ops/loss/vocabulary_loss.h"
+#include "terrace/ops/products/linear.h"
 
 namespace terrace::models::gpt {
 namespace {

@@ -9,7 +9,7 @@
 #include "terrace/models/gpt/settings/config.h"
 #include "terrace/models/transformer/transformer.h"
 #include "terrace/nn/layers.h"
-#include "terrace/ops/attention.h"
+#include "terrace/ops/attention/attention.h"
 
 namespace terrace::models::gpt {
 

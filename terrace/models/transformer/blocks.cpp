@@ -9,8 +9,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/models/dropout_site.h"
-#include "terrace/ops/feed_forward.h"
-#include "terrace/ops/head_norm.h"
+#include "terrace/ops/attention/head_norm.h"
+#include "terrace/ops/products/feed_forward.h"
 #include "terrace/ops/recompute.h"
 
 namespace terrace::models {

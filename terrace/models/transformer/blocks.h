@@ -11,9 +11,9 @@
 
 #include "terrace/models/model.h"
 #include "terrace/nn/layers.h"
-#include "terrace/ops/activation.h"
-#include "terrace/ops/residual_stream.h"
-#include "terrace/ops/self_attention.h"
+#include "terrace/ops/attention/self_attention.h"
+#include "terrace/ops/elements/activation.h"
+#include "terrace/ops/elements/residual_stream.h"
 
 namespace terrace::models {
 

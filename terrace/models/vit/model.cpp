@@ -11,12 +11,12 @@
 #include "terrace/models/dropout_site.h"
 #include "terrace/models/vit/initial_tables.h"
 #include "terrace/models/vit/settings/vit_figures.h"
-#include "terrace/ops/activation.h"
 #include "terrace/ops/cut.h"
-#include "terrace/ops/dropout.h"
-#include "terrace/ops/linear.h"
-#include "terrace/ops/loss_term.h"
+#include "terrace/ops/elements/activation.h"
+#include "terrace/ops/elements/dropout.h"
+#include "terrace/ops/loss/loss_term.h"
 #include "terrace/ops/positions.h"
+#include "terrace/ops/products/linear.h"
 #include "terrace/ops/trained_value.h"
 
 namespace terrace::models::vit {

@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "terrace/ops/cached_attention.h"
+#include "terrace/ops/attention/cached_attention.h"
 #include "terrace/ops/cpu/vector_set.h"
 
 namespace terrace::ops::cpu {

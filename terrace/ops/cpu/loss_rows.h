@@ -1,5 +1,5 @@
-// The parts of a loss from exponentials (ops/exponential_loss.h) that pass over hidden states or over sums of columns.
-// The result of a row depends on that row alone.
+// The parts of a loss from exponentials (ops/loss/exponential_loss.h) that pass over hidden states or over sums of
+// columns. The result of a row depends on that row alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>

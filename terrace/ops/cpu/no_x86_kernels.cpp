@@ -1,6 +1,6 @@
 // Replaces products and attention on processors that are not x86-64.
 #include "terrace/base/error.h"
-#include "terrace/ops/attention_kernels.h"
+#include "terrace/ops/attention/attention_kernels.h"
 #include "terrace/ops/cpu/decode_attention.h"
 #include "terrace/ops/cpu/matmul.h"
 #include "terrace/ops/cpu/rows_times.h"

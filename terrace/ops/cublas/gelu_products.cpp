@@ -1,5 +1,5 @@
 // Calls cuBLASLt, whose matrices have columns where ours have rows: it computes the transpose of each product.
-#include "terrace/ops/gelu_products.h"
+#include "terrace/ops/products/gelu_products.h"
 
 #include <ATen/ops/empty.h>
 #include <cublasLt.h>

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <map>
 
-#include "terrace/base/plural.h"
-#include "terrace/base/units.h"
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/units.h"
 #include "terrace/observe/html_page.h"
 #include "terrace/search/explain/explain_template.h"
 #include "terrace/search/search_report.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/search/explain/explanation.h"
 
 namespace terrace::search {

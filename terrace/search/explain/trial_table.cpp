@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/search/results_table.h"
 #include "terrace/search/study/value.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/spelling.h"
+#include "terrace/base/text/spelling.h"
 #include "terrace/config/domain.h"
 #include "terrace/search/study/expression.h"
 

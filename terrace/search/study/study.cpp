@@ -7,13 +7,13 @@
 #include <set>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/spelling.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/spelling.h"
 #include "terrace/config/family.h"
 #include "terrace/config/key_values.h"
 #include "terrace/config/load_for_plan.h"
 #include "terrace/models/planned_families.h"
-#include "terrace/plan/same_loss.h"
+#include "terrace/plan/layouts/same_loss.h"
 #include "terrace/search/commands.h"
 #include "terrace/search/evaluate.h"
 #include "terrace/search/study/placeholders.h"

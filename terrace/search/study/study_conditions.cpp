@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "terrace/base/spelling.h"
+#include "terrace/base/text/spelling.h"
 #include "terrace/config/domain.h"
 #include "terrace/search/study/study_keys.h"
 

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/config/key_values.h"
 #include "terrace/config/load_for_plan.h"
 #include "terrace/machine/machine.h"

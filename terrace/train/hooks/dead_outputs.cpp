@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/train/hooks/hooks.h"
 
 namespace terrace::train {

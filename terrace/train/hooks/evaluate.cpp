@@ -3,7 +3,7 @@
 
 #include <system_error>
 
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/profile/record.h"
 #include "terrace/train/hooks/hooks.h"
 

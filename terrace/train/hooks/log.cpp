@@ -1,13 +1,13 @@
 // Shows the progress of a run: loss, gradient norm and rate.
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cmath>
 
-#include "terrace/base/progress.h"
-#include "terrace/base/units.h"
+#include "terrace/base/terminal/progress.h"
+#include "terrace/base/text/units.h"
 #include "terrace/config/family.h"
 #include "terrace/config/phases.h"
 #include "terrace/train/hooks/hooks.h"

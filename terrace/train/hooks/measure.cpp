@@ -5,12 +5,12 @@
 #include <numeric>
 #include <utility>
 
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/config/phases.h"
 #include "terrace/machine/software.h"
 #include "terrace/observe/step_comparison.h"
 #include "terrace/observe/step_record.h"
-#include "terrace/plan/step_record.h"
+#include "terrace/plan/report/step_record.h"
 #include "terrace/train/hooks/hooks.h"
 
 namespace terrace::train {

@@ -1,8 +1,8 @@
 // Updates the peak in run.json when a step has raised it.
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/json.h"
-#include "terrace/base/log.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/json.h"
 #include "terrace/train/hooks/hooks.h"
 
 namespace terrace::train {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/profile/operation_recorder.h"
 #include "terrace/train/hooks/hooks.h"
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "terrace/base/error.h"
-#include "terrace/base/log.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/checkpoint/background.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/optim/kernels.h"

@@ -3,8 +3,8 @@
 
 #include <chrono>
 
-#include "terrace/base/core_wait.h"
-#include "terrace/base/log.h"
+#include "terrace/base/system/core_wait.h"
+#include "terrace/base/terminal/log.h"
 #include "terrace/train/hooks/hooks.h"
 
 namespace terrace::train {

@@ -1,7 +1,7 @@
 // Stops a run when train.time_limit is reached, so that it has saved before the machine is taken away.
 #include <fmt/format.h>
 
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 #include "terrace/train/hooks/hooks.h"
 
 namespace terrace::train {

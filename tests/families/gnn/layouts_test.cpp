@@ -5,7 +5,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/data/graphs/prepare_graphs.h"
-#include "terrace/ops/products.h"
+#include "terrace/ops/products/products.h"
 #include "terrace/verify/verify.h"
 #include "tests/families/chains_of_atoms.h"
 #include "tests/families/pairs_of_atoms.h"

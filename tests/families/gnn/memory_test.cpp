@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/units.h"
+#include "terrace/base/text/units.h"
 #include "terrace/memory/meter.h"
-#include "terrace/plan/memory_need.h"
+#include "terrace/plan/memory/memory_need.h"
 #include "tests/families/chains_of_atoms.h"
 #include "tests/families/runs.h"
 #include "tests/models/gnn/small_graphs.h"

@@ -8,7 +8,7 @@
 
 #include "terrace/data/graphs/graph_batch.h"
 #include "terrace/data/graphs/neighbours.h"
-#include "terrace/data/graphs/structure_stream.h"
+#include "terrace/data/graphs/structures/structure_stream.h"
 #include "terrace/models/gnn/cost/request.h"
 #include "terrace/profile/operation_recorder.h"
 #include "terrace/profile/record.h"

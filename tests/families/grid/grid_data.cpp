@@ -11,8 +11,8 @@
 #include <numeric>
 
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
 #include "terrace/base/random.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/divided_samples.h"
 
 namespace terrace::grid {

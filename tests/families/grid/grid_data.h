@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/data/order/mixture.h"
 #include "terrace/data/source.h"
 #include "tests/families/grid/grid_settings.h"

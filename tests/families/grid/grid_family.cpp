@@ -1,7 +1,7 @@
 // Adds model and data to the planned family.
 #include "tests/families/grid/grid_family.h"
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/base/random.h"
 #include "terrace/data/data_of_family.h"
 #include "terrace/models/families.h"

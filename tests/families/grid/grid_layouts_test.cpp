@@ -4,7 +4,7 @@
 #include <fstream>
 #include <memory>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/train/trainer.h"
 #include "terrace/verify/verify.h"
 #include "tests/families/grid/grid_data.h"

@@ -9,9 +9,9 @@
 #include <limits>
 
 #include "terrace/ops/cut.h"
-#include "terrace/ops/feed_forward.h"
-#include "terrace/ops/loss_term.h"
+#include "terrace/ops/loss/loss_term.h"
 #include "terrace/ops/positions.h"
+#include "terrace/ops/products/feed_forward.h"
 
 namespace terrace::grid {
 namespace {

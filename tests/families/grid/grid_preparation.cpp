@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "tests/families/grid/grid_settings.h"
 
 namespace terrace::grid {

@@ -2,7 +2,7 @@
 // larger worlds have no samples, and some micro-batches have no items.
 #include <gtest/gtest.h>
 
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/data/source.h"
 #include "terrace/train/trainer.h"
 #include "terrace/verify/verify.h"

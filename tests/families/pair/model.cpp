@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "terrace/layers/unit_trace.h"
-#include "terrace/ops/loss_term.h"
+#include "terrace/ops/loss/loss_term.h"
 
 namespace terrace::pair {
 namespace {

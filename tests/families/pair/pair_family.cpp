@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/base/random.h"
 #include "terrace/config/section_keys.h"
 #include "terrace/data/data_of_family.h"

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "terrace/plan/best.h"
-#include "terrace/plan/memory_need.h"
-#include "terrace/plan/plan_report.h"
-#include "terrace/plan/step_record.h"
+#include "terrace/plan/layouts/best.h"
+#include "terrace/plan/memory/memory_need.h"
+#include "terrace/plan/report/plan_report.h"
+#include "terrace/plan/report/step_record.h"
 #include "tests/families/pair/config.h"
 #include "tests/families/pair/pair_family.h"
 #include "tests/plan/small_machine.h"

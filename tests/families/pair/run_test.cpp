@@ -9,7 +9,7 @@
 #include <set>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/config/document.h"
 #include "terrace/models/exchange_of_family.h"
 #include "terrace/models/text_of_family.h"

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/base/random.h"
 
 namespace terrace::pair {

@@ -1,5 +1,5 @@
 // The emulated flash attention and its gradients are those of attention in fp32 on the CPU.
-#include "terrace/ops/flash_attention.h"
+#include "terrace/ops/attention/flash_attention.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/randn.h>
@@ -8,7 +8,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
-#include "terrace/ops/attention.h"
+#include "terrace/ops/attention/attention.h"
 
 namespace terrace::ops {
 namespace {

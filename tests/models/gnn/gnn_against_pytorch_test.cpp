@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "tests/models/gnn/small_graphs.h"
 #include "tests/pytorch/reference.h"
 

@@ -28,11 +28,11 @@
 #include <vector>
 
 #include "terrace/data/graphs/batch_edges.h"
-#include "terrace/data/graphs/cell.h"
 #include "terrace/data/graphs/coarse_graph.h"
 #include "terrace/data/graphs/graphs_request.h"
 #include "terrace/data/graphs/neighbours.h"
 #include "terrace/data/graphs/order_by_row.h"
+#include "terrace/data/graphs/structures/cell.h"
 #include "terrace/models/gnn/cost/unit_table.h"
 #include "terrace/models/gnn/model.h"
 #include "tests/models/drawn_values.h"

@@ -8,8 +8,8 @@
 #include <functional>
 #include <set>
 
-#include "terrace/base/json.h"
 #include "terrace/base/random.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::search {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace::search {

@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/fields/zarr_store.h"
 
 namespace terrace::data {

@@ -4,7 +4,7 @@
 #include <set>
 #include <string_view>
 
-#include "terrace/base/lower_case.h"
+#include "terrace/base/text/lower_case.h"
 #include "terrace/data/fields/netcdf/packing.h"
 #include "terrace/data/fields/physical_units.h"
 

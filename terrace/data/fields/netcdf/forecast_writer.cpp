@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/temporary_name.h"
-#include "terrace/base/units.h"
+#include "terrace/base/files/temporary_name.h"
+#include "terrace/base/text/units.h"
 #include "terrace/data/fields/fields_store.h"
 #include "terrace/data/fields/netcdf/contiguous_array.h"
 #include "terrace/data/fields/scores/forecast_file.h"

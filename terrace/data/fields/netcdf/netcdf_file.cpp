@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
+#include "terrace/base/files/file.h"
 #include "terrace/data/fields/classic_size.h"
 #include "terrace/data/fields/other_format.h"
 #include "terrace/data/fields/zarr_store.h"

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
-#include "terrace/base/lower_case.h"
+#include "terrace/base/text/json.h"
+#include "terrace/base/text/lower_case.h"
 #include "terrace/data/fields/netcdf/attribute_numbers.h"
 #include "terrace/data/fields/zarr_store.h"
 

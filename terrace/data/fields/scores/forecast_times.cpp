@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
-#include "terrace/base/plural.h"
 #include "terrace/base/problem_list.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/config/domain.h"
 
 namespace terrace::data {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/fields/scores/forecast_scorer.h"
 #include "terrace/data/fields/scores/score_report.h"
 

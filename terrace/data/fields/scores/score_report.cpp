@@ -9,8 +9,8 @@
 #include <cmath>
 #include <utility>
 
-#include "terrace/base/csv.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/text/csv.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/data/fields/scores/forecast_times.h"
 
 namespace terrace::data {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/json.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/fields/scores/forecast_scorer.h"
 
 namespace terrace::data {

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/lower_case.h"
-#include "terrace/base/plural.h"
+#include "terrace/base/text/lower_case.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/data/graphs/formats/cif_elements.h"
 #include "terrace/data/graphs/formats/space_groups.h"
 #include "terrace/data/graphs/formats/text_numbers.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "terrace/data/graphs/structure.h"
+#include "terrace/data/graphs/structures/structure.h"
 
 namespace terrace::data {
 

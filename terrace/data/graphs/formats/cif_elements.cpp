@@ -6,8 +6,8 @@
 #include <cstddef>
 
 #include "terrace/base/error.h"
-#include "terrace/data/graphs/elements.h"
 #include "terrace/data/graphs/formats/text_numbers.h"
+#include "terrace/data/graphs/structures/elements.h"
 
 namespace terrace::data {
 namespace {

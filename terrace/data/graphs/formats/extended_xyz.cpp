@@ -11,13 +11,13 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/lower_case.h"
-#include "terrace/base/plural.h"
-#include "terrace/data/graphs/declared_units.h"
-#include "terrace/data/graphs/elements.h"
+#include "terrace/base/text/lower_case.h"
+#include "terrace/base/text/plural.h"
 #include "terrace/data/graphs/formats/text_numbers.h"
 #include "terrace/data/graphs/formats/xyz_keys.h"
-#include "terrace/data/graphs/quantities.h"
+#include "terrace/data/graphs/structures/declared_units.h"
+#include "terrace/data/graphs/structures/elements.h"
+#include "terrace/data/graphs/structures/quantities.h"
 
 namespace terrace::data {
 namespace {

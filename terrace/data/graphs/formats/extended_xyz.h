@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "terrace/data/graphs/structure.h"
+#include "terrace/data/graphs/structures/structure.h"
 
 namespace terrace::data {
 

@@ -10,7 +10,7 @@
 #include <iterator>
 #include <span>
 
-#include "terrace/data/graphs/elements.h"
+#include "terrace/data/graphs/structures/elements.h"
 
 namespace terrace::data {
 namespace {

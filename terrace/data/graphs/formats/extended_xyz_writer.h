@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "terrace/data/graphs/structure.h"
+#include "terrace/data/graphs/structures/structure.h"
 
 namespace terrace::data {
 

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "terrace/data/graphs/structure.h"
+#include "terrace/data/graphs/structures/structure.h"
 
 namespace terrace::data {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/data/graphs/structure.h"
+#include "terrace/data/graphs/structures/structure.h"
 
 namespace terrace::data {
 

@@ -11,7 +11,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
-#include "terrace/data/graphs/elements.h"
+#include "terrace/data/graphs/structures/elements.h"
 
 namespace terrace::data {
 namespace {

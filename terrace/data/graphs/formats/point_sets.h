@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/data/graphs/structure.h"
+#include "terrace/data/graphs/structures/structure.h"
 #include "terrace/data/npz_archive.h"
 
 namespace terrace::data {

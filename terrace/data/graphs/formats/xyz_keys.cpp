@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
-#include "terrace/base/lower_case.h"
+#include "terrace/base/text/json.h"
+#include "terrace/base/text/lower_case.h"
 #include "terrace/data/graphs/formats/text_numbers.h"
 
 namespace terrace::data {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "terrace/data/text/tokenizer/character_pairs.h"
+#include "terrace/data/text/tokenizer/byte_pair/character_pairs.h"
 #include "terrace/data/text/tokenizer/utf8.h"
 
 namespace terrace::data {

@@ -5,11 +5,11 @@
 #include <charconv>
 
 #include "terrace/base/error.h"
-#include "terrace/base/file.h"
-#include "terrace/base/plural.h"
-#include "terrace/base/shell_word.h"
-#include "terrace/data/text/tokenizer/byte_pair_tokenizer.h"
-#include "terrace/data/text/tokenizer/sentencepiece_tokenizer.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/shell_word.h"
+#include "terrace/data/text/tokenizer/byte_pair/byte_pair_tokenizer.h"
+#include "terrace/data/text/tokenizer/sentencepiece/sentencepiece_tokenizer.h"
 #include "terrace/data/text/tokenizer/text_encoder.h"
 
 namespace terrace::data {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "terrace/base/error.h"
-#include "terrace/base/json.h"
-#include "terrace/data/text/tokenizer/byte_pair_model.h"
+#include "terrace/base/text/json.h"
+#include "terrace/data/text/tokenizer/byte_pair/byte_pair_model.h"
 
 namespace terrace::data {
 namespace {

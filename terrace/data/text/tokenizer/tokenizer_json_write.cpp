@@ -1,8 +1,8 @@
 // Writes tokenizer.json.
 #include <algorithm>
 
-#include "terrace/base/json.h"
-#include "terrace/data/text/tokenizer/byte_pair_model.h"
+#include "terrace/base/text/json.h"
+#include "terrace/data/text/tokenizer/byte_pair/byte_pair_model.h"
 
 namespace terrace::data {
 namespace {

@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "terrace/base/error.h"
-#include "terrace/base/progress.h"
 #include "terrace/base/random.h"
-#include "terrace/data/text/tokenizer/merge_log.h"
-#include "terrace/data/text/tokenizer/sentencepiece_tokenizer.h"
+#include "terrace/base/terminal/progress.h"
+#include "terrace/data/text/tokenizer/byte_pair/merge_log.h"
+#include "terrace/data/text/tokenizer/sentencepiece/sentencepiece_tokenizer.h"
 #include "terrace/data/text/tokenizer/utf8.h"
 
 namespace terrace::data {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "terrace/base/sizes.h"
+#include "terrace/base/text/sizes.h"
 #include "terrace/config/config.h"
 #include "terrace/config/names.h"
 #include "terrace/data/graphs/graphs_config.h"

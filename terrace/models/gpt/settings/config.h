@@ -30,7 +30,7 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   RopeScaling rope_scaling = RopeScaling::none;
   // Settings of scaled rotary positions, with the values of Llama 3.1; all but the factor belong to llama3
-  // (ops/attention.h).
+  // (ops/attention/attention.h).
   double rope_factor = 8.0;
   double rope_low_frequency = 1.0, rope_high_frequency = 4.0;
   int64_t rope_original_sequence = 8192;  // tokens

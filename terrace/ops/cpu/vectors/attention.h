@@ -11,7 +11,7 @@
 #include <cmath>
 
 #include "terrace/base/error.h"
-#include "terrace/ops/attention_kernels.h"
+#include "terrace/ops/attention/attention_kernels.h"
 #include "terrace/ops/cpu/vectors/pack.h"
 
 namespace terrace::ops::cpu::TERRACE_VECTOR_SET {

@@ -2,7 +2,7 @@
 // run them; vector_set() says which it can, and the functions of ../matmul.h and the others call those.
 #pragma once
 
-#include "terrace/ops/attention_kernels.h"
+#include "terrace/ops/attention/attention_kernels.h"
 #include "terrace/ops/cpu/decode_attention.h"
 #include "terrace/ops/cpu/matmul.h"
 #include "terrace/ops/cpu/rows_times.h"

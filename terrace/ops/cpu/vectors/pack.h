@@ -10,14 +10,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "terrace/ops/attention_kernels.h"
+#include "terrace/ops/attention/attention_kernels.h"
 #include "terrace/ops/cpu/vectors/tiles.h"
 
 namespace terrace::ops::cpu::TERRACE_VECTOR_SET {
 
 constexpr int64_t line_bytes = 64;
 
-// The rotary positions of one sequence; see ops/attention.h.
+// The rotary positions of one sequence; see ops/attention/attention.h.
 struct Rotation {
   const float* cosines = nullptr;  // null: no rotation
   const float* sines = nullptr;

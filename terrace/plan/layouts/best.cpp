@@ -1,0 +1,258 @@
+// Excludes layouts by memory and by a lower bound of their time, and simulates the others.
+#include "terrace/plan/layouts/best.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <tuple>
+
+#include "terrace/base/error.h"
+#include "terrace/base/text/units.h"
+#include "terrace/config/family.h"
+#include "terrace/plan/layouts/layout_space.h"
+#include "terrace/plan/time/predicted_costs.h"
+#include "terrace/plan/time/variation.h"
+#include "terrace/schedule/rank_share.h"
+
+namespace terrace::plan {
+namespace {
+
+// A legal layout with the bytes of its fullest stage and the least seconds that its step can take.
+struct Candidate {
+  size_t number = 0;
+  double bytes = 0;
+  double least_seconds = 0;
+};
+
+// Unit tables are the same for all layouts that cut a micro-batch in the same way. The costs by which units are divided
+// among stages have the same proportions in all of them.
+class Cache {
+ public:
+  SharedParts of(const config::Config& config, int64_t data_ranks) {
+    schedule::MicroBatchSizes micro_batch = schedule::micro_batch_sizes_of(config, data_ranks);
+    const TableKey key{config.layout.tensor, std::move(micro_batch), config.layout.sequence_parallel};
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<const PlannedTable>& table = tables_[key];
+    if (!table) {
+      table = std::make_shared<const PlannedTable>(planned_table(config, std::get<schedule::MicroBatchSizes>(key)));
+    }
+    std::shared_ptr<const schedule::Partition>& partition =
+        partitions_[{config.layout.pipeline * config.layout.chunks, config.layout.stage_layers.empty()}];
+    if (!partition) {
+      partition = std::make_shared<const schedule::Partition>(planned_partition(config, *table));
+    }
+    return {table, partition};
+  }
+
+ private:
+  using TableKey = std::tuple<int64_t, schedule::MicroBatchSizes, bool>;
+
+  std::mutex mutex_;
+  std::map<TableKey, std::shared_ptr<const PlannedTable>> tables_;
+  std::map<std::pair<int64_t, bool>, std::shared_ptr<const schedule::Partition>> partitions_;
+};
+
+// A stage computes all its micro-batches. Before its first one, a micro-batch passes forward through the virtual stages
+// before the stage's first; after its last, the gradient passes back through them, unless the stage computes deferred
+// weight gradients meanwhile.
+double least_seconds(const PlannedRun& run, const PredictedCosts& costs) {
+  const bool defers = run.pipeline.schedule == config::PipelineSchedule::zb_h1 ||
+                      run.pipeline.schedule == config::PipelineSchedule::zb_v;
+  double most = 0, before = 0;
+  for (int64_t stage = 0; stage < run.placement.stages; ++stage) {
+    const double own = costs.computation(stage).total();
+    most = std::max(most, before + own + costs.update_seconds(stage));
+    // The virtual stages 0 .. stages - 1 are the first chunks of the stages.
+    before += costs.chunk_seconds(stage, 0, !defers);
+  }
+  return most;
+}
+
+class Search {
+ public:
+  Search(const config::Config& config, const Target& target, const BestOptions& options)
+      : config_(config),
+        target_(target),
+        options_(options),
+        layouts_(legal_layouts(config, target.devices, target.ranks_per_node(),
+                               std::max<int64_t>(8, 2 * target.machine.devices_of("node")), options.limits)) {}
+
+  BestLayouts run() {
+    bound_all();
+    std::ranges::sort(candidates_, {}, [](const Candidate& one) { return std::pair(one.least_seconds, one.number); });
+    simulate_all();
+    BestLayouts best{.legal = static_cast<int64_t>(layouts_.size()),
+                     .fitting = static_cast<int64_t>(candidates_.size()),
+                     .simulated = simulated_,
+                     .kept = kept_settings(),
+                     .allowed = options_.limits.text};
+    for (const auto& [seconds, number] : found_) {
+      const config::Config& layout = layouts_[number];
+      best.layouts.push_back({.settings = differences(config_, layout),
+                              .config = layout,
+                              .prediction = predict(planned(number), target_)});
+    }
+    return best;
+  }
+
+ private:
+  PlannedRun planned(size_t number) {
+    const config::Config layout = divided(layouts_[number], target_.software);
+    const int64_t data_ranks = target_.devices / layout.layout.tensor / layout.layout.pipeline;
+    return on_target({layout, target_.devices, target_.ranks_per_node(), cache_.of(layout, data_ranks)}, target_);
+  }
+
+  // Calls body(i) for every i below `count`, on all cores.
+  template <typename Body>
+  static void for_each(size_t count, const Body& body) {
+    std::atomic<size_t> next = 0;
+    std::vector<std::jthread> threads;
+    for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+      threads.emplace_back([&] {
+        for (size_t item = next++; item < count; item = next++) body(item);
+      });
+    }
+  }
+
+  void bound_all() {
+    const double memory = target_.machine.device.memory_bytes - target_.machine.device.reserved_bytes;
+    for_each(layouts_.size(), [&](size_t number) {
+      const std::optional<PlannedRun> run = try_planned(number);
+      if (!run) return;
+      Candidate one{.number = number};
+      for (int64_t stage = 0; stage < run->placement.stages; ++stage) {
+        one.bytes = std::max(one.bytes, stage_memory(*run, stage, target_.software).total());
+      }
+      if (one.bytes <= memory)
+        one.least_seconds = least_seconds(*run, PredictedCosts(*run, target_.machine, target_.software));
+      const std::lock_guard lock(mutex_);
+      if (one.bytes <= memory) candidates_.push_back(one);
+      if (one.bytes < smallest_.bytes || smallest_.bytes == 0) smallest_ = one;
+    });
+    if (candidates_.empty()) refuse(memory);
+  }
+
+  // More virtual stages than units make no run.
+  std::optional<PlannedRun> try_planned(size_t number) {
+    try {
+      return planned(number);
+    } catch (const UserError&) {
+      return std::nullopt;
+    }
+  }
+
+  std::vector<std::string> kept_settings() const {
+    std::vector<std::string> settings;
+    for (const config::Key& key : config::keys_of(config_.family)) {
+      const std::string name = key.full_name();
+      if (options_.limits.kept.contains(name) && varied_keys().contains(name)) {
+        settings.push_back(fmt::format("{}={}", name, key.write(config_)));
+      }
+    }
+    return settings;
+  }
+
+  // " with layout.tensor=8, pipeline <= 4"; "" without limits.
+  std::string limits_text() const {
+    std::vector<std::string> limits = kept_settings();
+    if (!options_.limits.text.empty()) limits.push_back(options_.limits.text);
+    return limits.empty() ? "" : fmt::format(" with {}", fmt::join(limits, ", "));
+  }
+
+  void refuse(double memory) const {
+    const std::string limits = limits_text();
+    if (layouts_.empty()) {
+      throw UserError(fmt::format("no layout of this model{} divides train.global_batch = {} among {} devices{}",
+                                  limits, config_.train.global_batch, target_.devices,
+                                  limits.empty() ? "" : "; leave a setting or a limit out, or use other --devices"),
+                      ExitCode::infeasible);
+    }
+    throw UserError(fmt::format("no layout{} fits: the one that needs least memory needs {} of {} ({}); use more "
+                                "devices{}",
+                                limits, format_bytes(smallest_.bytes), format_bytes(memory),
+                                fmt::join(differences(config_, layouts_[smallest_.number]), " "),
+                                limits.empty() ? "" : ", or leave a setting or a limit out"),
+                    ExitCode::infeasible);
+  }
+
+  void simulate_all() {
+    for_each(candidates_.size(), [&](size_t index) {
+      const Candidate& one = candidates_[index];
+      {
+        const std::lock_guard lock(mutex_);
+        if (!options_.simulates_all && one.least_seconds >= worst_of_best()) return;
+        ++simulated_;
+      }
+      const double seconds = predict(planned(one.number), target_).step_seconds;
+      const std::lock_guard lock(mutex_);
+      found_.emplace(seconds, one.number);
+      if (found_.size() > options_.count) found_.erase(std::prev(found_.end()));
+      if (options_.progress) options_.progress(static_cast<double>(index) / static_cast<double>(candidates_.size()));
+    });
+  }
+
+  double worst_of_best() const {
+    return found_.size() < options_.count ? std::numeric_limits<double>::infinity() : found_.rbegin()->first;
+  }
+
+  const config::Config& config_;
+  const Target& target_;
+  const BestOptions& options_;
+  std::vector<config::Config> layouts_;
+  Cache cache_;
+  std::mutex mutex_;
+  std::vector<Candidate> candidates_;
+  Candidate smallest_;
+  std::set<std::pair<double, size_t>> found_;  // seconds and number of the best layouts so far
+  int64_t simulated_ = 0;
+};
+
+// The parts of a step that the runner-up needs more seconds for than the best.
+std::string reason_of(const Prediction& best, const Prediction& second) {
+  const auto part = [](const Prediction& prediction, const std::string& name) {
+    const StagePrediction& stage = prediction.stages[static_cast<size_t>(prediction.slowest)];
+    if (name == "the bubble") return prediction.bubble_share * prediction.step_seconds;
+    if (name == "the wait for queued transfers") return prediction.queued_share * prediction.step_seconds;
+    if (name == "the update") return stage.update_seconds;
+    if (name == "computation") return stage.computation.total() - stage.computation.of(TimeKind::tensor_sums);
+    double waited = 0;
+    for (const ExposedTime& exposed : stage.exposed) waited += exposed.seconds;
+    return waited;
+  };
+  std::string most;
+  double more = 0;
+  for (const std::string name :
+       {"computation", "communication", "the bubble", "the wait for queued transfers", "the update"}) {
+    const double difference = part(second, name) - part(best, name);
+    if (difference > more) {
+      more = difference;
+      most = name;
+    }
+  }
+  if (most.empty()) return "the runner-up is as fast";
+  return fmt::format("the runner-up's step is {:.1f}% longer; {} takes {} more of it",
+                     100 * (second.step_seconds / best.step_seconds - 1), most, format_seconds(more));
+}
+
+}  // namespace
+
+BestLayouts best_layouts(const config::Config& config, const Target& target, const BestOptions& options) {
+  check_target(config, target);
+  BestOptions with_second = options;
+  with_second.count = std::max<size_t>(2, options.count);
+  BestLayouts best = Search(config, target, with_second).run();
+  if (best.layouts.size() > 1) best.why = reason_of(best.layouts[0].prediction, best.layouts[1].prediction);
+  if (best.layouts.size() > options.count) best.layouts.resize(options.count);
+  return best;
+}
+
+}  // namespace terrace::plan

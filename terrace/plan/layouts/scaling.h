@@ -1,0 +1,37 @@
+// Predicts how the time of a step changes with the number of devices.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "terrace/base/text/json.h"
+#include "terrace/plan/prediction.h"
+
+namespace terrace::plan {
+
+// One number of devices; the devices that are more or fewer than the first are more or fewer data-parallel ranks.
+struct ScalingPoint {
+  int64_t devices = 0;
+  int64_t global_batch = 0;
+  Prediction prediction = {};
+  double efficiency = 0;  // items per second and device, as a share of those of the first number of devices
+};
+
+struct Scaling {
+  std::vector<ScalingPoint> weak;     // the global batch grows with the devices
+  std::vector<ScalingPoint> strong;   // the global batch is that of the configuration
+  std::vector<std::string> left_out;  // sentences: why a number of devices has no point
+};
+
+// The configuration's global batch is that of the first number of devices. Throws UserError if the machine states no
+// rates in the run's precision.
+Scaling scaling(const config::Config& config, const Target& target, const std::vector<int64_t>& devices);
+
+// Why no number of devices has a point that fits; "" if one has.
+std::string why_none_fits(const Scaling& scaling);
+
+Json json_of(const Scaling& scaling);
+std::string text_of(const Scaling& scaling, const std::string& items);
+
+}  // namespace terrace::plan

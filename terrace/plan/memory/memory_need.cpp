@@ -1,0 +1,120 @@
+// Adds up the rows of the unit table by stage and rank.
+#include "terrace/plan/memory/memory_need.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "terrace/base/text/units.h"
+#include "terrace/config/family.h"
+#include "terrace/config/phases.h"
+#include "terrace/config/rules.h"
+#include "terrace/mesh/shards.h"
+#include "terrace/plan/memory/stage_memory.h"
+#include "terrace/plan/planned_run.h"
+#include "terrace/schedule/rank_share.h"
+
+namespace terrace::plan {
+namespace {
+
+// Whether a way out of too little memory is one for this configuration: no rule refuses the key's new value.
+bool may_recompute(config::Config config) {
+  if (config.train.recompute == config::Recompute::full) return false;
+  config.train.recompute = config::Recompute::full;
+  const auto holds = [&](const config::Rule& rule) { return rule.problem(config).empty(); };
+  return std::ranges::all_of(config::core_rules(), holds) && std::ranges::all_of(config.family->settings.rules, holds);
+}
+
+// Bytes of the copy of a parameter's states: the master weight and two moments. Of the ranks that hold an element, one
+// copies it. Errors of quantized gradients are each rank's own, and copied too.
+double copy_bytes(const config::Config& config, const mesh::ShardSizes& sizes) {
+  return config.checkpoint.saves_beside_training() ? checkpoint_bytes_per_parameter / static_cast<double>(sizes.ranks)
+                                                   : 0;
+}
+
+MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, int64_t here, int64_t together) {
+  const PlannedRun run(config, ranks, here);
+  const double copy = copy_bytes(config, run.sizes);
+  std::vector<MemoryNeed> by_stage;  // of one rank
+  for (int64_t stage = 0; stage < config.layout.pipeline; ++stage) {
+    const StageMemory memory = stage_memory(run, stage, {});
+    const double buffer_copy = static_cast<double>(run.buffer_bytes(stage)) / static_cast<double>(run.sizes.ranks);
+    by_stage.push_back({.states = memory.states(),
+                        .feedback = memory.of(MemoryKind::feedback),
+                        .activations = memory.of(MemoryKind::activations),
+                        .copies = copy * static_cast<double>(run.stage_elements(stage)) +
+                                  (copy > 0 ? memory.of(MemoryKind::feedback) + buffer_copy : 0)});
+  }
+  MemoryNeed most;
+  for (int64_t first = 0; first < run.mesh.size(); first += together) {
+    MemoryNeed need{.ranks = std::min(together, run.mesh.size() - first)};
+    for (int64_t rank = first; rank < first + need.ranks; ++rank) {
+      const MemoryNeed& own = by_stage[static_cast<size_t>(run.mesh.coordinate(rank, "pipeline"))];
+      need.states += own.states;
+      need.feedback += own.feedback;
+      need.activations += own.activations;
+      need.copies += own.copies;
+    }
+    if (need.all() > most.all()) most = need;
+  }
+  most.parameters = schedule::elements(run.table());
+  return most;
+}
+
+}  // namespace
+
+std::string_view MemoryNeed::states_text() const {
+  return feedback > 0 ? "weights, gradients, their errors and optimizer states"
+                      : "weights, gradients and optimizer states";
+}
+
+MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t here, int64_t together) {
+  MemoryNeed most = least_memory_of_phase(config::in_phase(config, 0), ranks, here, together);
+  for (size_t phase = 1; phase <= config.phases.size(); ++phase) {
+    const MemoryNeed need = least_memory_of_phase(config::in_phase(config, phase), ranks, here, together);
+    if (need.all() > most.all()) most = need;
+  }
+  return most;
+}
+std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t here, MemoryNeed need,
+                           const AvailableMemory& available) {
+  const bool on_gpus = available.gpu.has_value();
+  if (on_gpus) {
+    const double copies = least_memory(config, ranks, here, here).copies;
+    if (available.machine > 0 && copies > available.machine) {
+      return fmt::format(
+          "the copy of the states that is written beside training needs {} of the machine's memory for {} ranks, and "
+          "{} "
+          "are left; use checkpoint.background = false or more machines, or start all the same with "
+          "train.check_memory = false",
+          format_bytes(copies), here, format_bytes(available.machine));
+    }
+    need.copies = 0;
+  }
+  const double left = available.gpu.value_or(available.machine);
+  if (left == 0 || need.all() <= left) return "";
+  const bool copied = need.copies > 0;
+  const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, schedule::mesh_of(config.layout, ranks, here));
+  return fmt::format(
+      "a model of {} parameters needs {} for {}{} and {} for activations{}, and "
+      "{} of {} are left; use a smaller {}model.width or model.layers, {}{}{}{}{}or a {} with more memory, or start "
+      "all the same with train.check_memory = false",
+      format_count(need.parameters), format_bytes(need.states + need.copies), need.states_text(),
+      copied ? ", the copy that is written beside training included," : "", format_bytes(need.activations),
+      on_gpus          ? " on one GPU"
+      : need.ranks > 1 ? fmt::format(" of {} ranks here", need.ranks)
+                       : "",
+      format_bytes(left), on_gpus ? "the GPU's memory" : "memory",
+      config::find_key(config.family->settings.keys, "model.sequence") != nullptr ? "model.sequence, " : "",
+      schedule::micro_batch_of(config, sizes.ranks) == 1 ? ""
+      : config.train.micro_batch_sizes.empty()           ? "a smaller train.micro_batch, "
+                                                         : "smaller train.micro_batch_sizes, ",
+      may_recompute(config) ? "train.recompute = \"full\", " : "",
+      need.feedback > 0 ? "layout.error_feedback = false, " : "",
+      copied ? "checkpoint.background = false, which takes 12 bytes a parameter less, " : "",
+      sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : "", on_gpus ? "GPU" : "machine");
+}
+
+}  // namespace terrace::plan

@@ -1,0 +1,164 @@
+// Adds up the rows of the unit table for one stage.
+#include "terrace/plan/memory/stage_memory.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "terrace/config/wire_type.h"
+#include "terrace/plan/memory/movement_memory.h"
+#include "terrace/schedule/pipeline/live.h"
+#include "terrace/schedule/step/step.h"
+
+namespace terrace::plan {
+namespace {
+
+double bytes_of(int64_t elements, int64_t each, int64_t ranks) {
+  return static_cast<double>(elements) * static_cast<double>(each) / static_cast<double>(ranks);
+}
+
+// Bytes of the hidden states that a chunk receives; 0 for the model's first.
+int64_t received_bytes(const PlannedRun& run, int64_t stage, int64_t chunk) {
+  const std::vector<int64_t>& segments = run.chunk(stage, chunk);
+  if (segments.empty()) return 0;
+  const int64_t first = run.partition().segment(segments.front()).units.begin;
+  return first == 0 ? 0 : run.largest_table()[static_cast<size_t>(first - 1)].output_bytes;
+}
+
+// Bytes of a stage's activations with the schedule's most live micro-batches. All chunks count with their mean size.
+double activation_bytes(const PlannedRun& run, int64_t stage, const machine::Software& software,
+                        int64_t& live_micro_batches) {
+  const int64_t chunks = run.placement.chunks;
+  int64_t kept = 0, deferred = 0;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    for (const int64_t number : run.chunk(stage, chunk)) {
+      kept += schedule::kept_bytes(run.largest_table(), run.partition().segment(number), run.config.train.recompute);
+      deferred += schedule::deferred_bytes(run.largest_table(), run.partition().segment(number));
+    }
+    if (software.sends_parts) kept += received_bytes(run, stage, chunk) / run.config.layout.tensor;
+  }
+  const schedule::Live live = schedule::live_bound(run.pipeline, stage);
+  live_micro_batches = live.activations;
+  const int64_t mean = live.bytes(kept, deferred) / chunks;
+  return static_cast<double>(mean);
+}
+
+// The most that one segment takes beside what is kept.
+double most_temporary_bytes(const PlannedRun& run, int64_t stage) {
+  double most = 0;
+  for (const std::vector<int64_t>& chunk : run.stages.at(static_cast<size_t>(stage)).chunks) {
+    for (const int64_t segment : chunk) most = std::max(most, temporary_bytes(run, segment, true));
+  }
+  return most;
+}
+
+// The largest sum of the sizes of `count` segments of the stage that follow one another.
+template <typename SizeOf>
+double largest_neighbours(const PlannedRun& run, int64_t stage, int64_t count, const SizeOf& size_of) {
+  std::vector<int64_t> sizes;
+  for (const std::vector<int64_t>& chunk : run.stages.at(static_cast<size_t>(stage)).chunks) {
+    for (const int64_t number : chunk) sizes.push_back(size_of(number));
+  }
+  int64_t most = 0;
+  for (size_t first = 0; first < sizes.size(); ++first) {
+    const auto end =
+        sizes.begin() + static_cast<std::ptrdiff_t>(std::min(sizes.size(), first + static_cast<size_t>(count)));
+    most = std::max(most, std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(first), end, int64_t{0}));
+  }
+  return static_cast<double>(most);
+}
+
+// One hidden state for each receive that is posted at a time, and one that is sent in each direction.
+double communication_bytes(const PlannedRun& run, int64_t stage) {
+  if (run.placement.virtual_stages() == 1) return 0;
+  int64_t largest = 0;
+  for (int64_t chunk = 0; chunk < run.placement.chunks; ++chunk) {
+    const int64_t own = run.placement.virtual_stage(stage, chunk), last = run.placement.virtual_stages() - 1;
+    largest = std::max(largest, received_bytes(run, stage, chunk));
+    if (own == last) continue;
+    const int64_t receiver = run.placement.stage_of(own + 1);
+    largest = std::max(largest, received_bytes(run, receiver, run.placement.chunk_of(own + 1)));
+  }
+  constexpr int64_t posted_and_sent = 4;
+  return static_cast<double>(posted_and_sent * largest);
+}
+
+// Error feedback keeps an int8 code for each element that a rank brings into a reduction.
+double feedback_bytes(const PlannedRun& run, int64_t stage) {
+  const config::LayoutConfig& layout = run.config.layout;
+  int64_t bytes = 0;
+  for (const schedule::Movement movement : schedule::fed_back_reductions(layout, run.sizes)) {
+    for (const int64_t segment : run.stages.at(static_cast<size_t>(stage)).held) {
+      const int64_t values = schedule::reduced_elements(movement, run.sizes, run.padded_elements(segment));
+      bytes += config::wire_bytes(config::WireType::int8, values, 0);
+    }
+  }
+  return static_cast<double>(bytes);
+}
+
+// Whether weights of so many bytes each are rounded when they are published.
+bool publishing_rounds(const PlannedRun& run, int64_t weight) {
+  const config::LayoutConfig& layout = run.config.layout;
+  const schedule::Movements movements = schedule::movements_of(run.sizes, layout.deterministic);
+  constexpr auto publish = schedule::Movement::publish;
+  return movements.publishes && std::ranges::any_of(movements.hops(publish), [&](schedule::Hop hop) {
+           return config::rounds(schedule::wire_type(layout, run.sizes, publish, hop), weight);
+         });
+}
+
+}  // namespace
+
+std::string_view name_of(MemoryKind kind) {
+  constexpr std::array<std::string_view, num_memory_kinds> names = {
+      "weights",   "gradients", "optimizer", "feedback",      "activations",
+      "temporary", "gathers",   "movements", "communication", "slack"};
+  return names[static_cast<size_t>(kind)];
+}
+
+double StageMemory::total() const { return std::accumulate(bytes.begin(), bytes.end(), 0.0); }
+
+double StageMemory::states() const {
+  return of(MemoryKind::weights) + of(MemoryKind::gradients) + of(MemoryKind::optimizer) + of(MemoryKind::feedback);
+}
+
+double temporary_bytes(const PlannedRun& run, int64_t number, bool backward) {
+  const schedule::Segment& segment = run.partition().segment(number);
+  int64_t temporary = 0;
+  for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+    temporary = std::max(temporary, run.largest_table()[static_cast<size_t>(unit)].temporary_bytes);
+  }
+  if (!backward) return static_cast<double>(temporary);
+  return static_cast<double>(temporary + schedule::kept_bytes(run.largest_table(), segment, config::Recompute::none) -
+                             schedule::kept_bytes(run.largest_table(), segment, run.config.train.recompute));
+}
+
+StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::Software& software) {
+  const config::TrainConfig& train = run.config.train;
+  const int64_t weight = config::element_bytes(train.precision), gradient = config::element_bytes(train.gradient_type);
+  // The optimizer keeps fp32 weights beside those that are computed with, where these are rounded.
+  const auto states = [&](int64_t bytes) { return 8 + (bytes < 4 || publishing_rounds(run, bytes) ? 4 : 0); };
+  const int64_t all = run.stage_elements(stage), fp32 = run.stage_fp32_elements(stage);
+  StageMemory memory;
+  memory.of(MemoryKind::weights) =
+      bytes_of((all - fp32) * weight + fp32 * 4, 1, run.sizes.weights) + static_cast<double>(run.buffer_bytes(stage));
+  memory.of(MemoryKind::gradients) = bytes_of(all, gradient, run.sizes.gradients);
+  memory.of(MemoryKind::optimizer) = bytes_of((all - fp32) * states(weight) + fp32 * states(4), 1, run.sizes.optimizer);
+  memory.of(MemoryKind::feedback) = feedback_bytes(run, stage);
+  memory.of(MemoryKind::activations) = activation_bytes(run, stage, software, memory.live_micro_batches);
+  memory.of(MemoryKind::temporary) = most_temporary_bytes(run, stage);
+  if (run.sizes.weights > 1) {
+    const config::LayoutConfig& layout = run.config.layout;
+    const int64_t ahead = schedule::movements_of(run.sizes, layout.deterministic, layout.prefetch).uses_ahead();
+    memory.of(MemoryKind::gathers) +=
+        largest_neighbours(run, stage, 1 + ahead, [&](int64_t number) { return run.weight_bytes(number); });
+  }
+  if (run.sizes.gradients > 1) {
+    memory.of(MemoryKind::gathers) +=
+        largest_neighbours(run, stage, 2, [&](int64_t number) { return gradient * run.padded_elements(number); });
+  }
+  memory.of(MemoryKind::movements) = static_cast<double>(movement_bytes(run, stage, software));
+  memory.of(MemoryKind::communication) = communication_bytes(run, stage);
+  memory.of(MemoryKind::slack) = software.allocator_slack * (memory.total() - memory.states());
+  return memory;
+}
+
+}  // namespace terrace::plan

@@ -1,0 +1,305 @@
+// Writes a plan.
+#include "terrace/plan/report/plan_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/shell_word.h"
+#include "terrace/base/text/units.h"
+#include "terrace/config/family.h"
+#include "terrace/config/names.h"
+#include "terrace/observe/step_record.h"
+#include "terrace/plan/memory/memory_table.h"
+#include "terrace/plan/time/run_cost.h"
+#include "terrace/schedule/rank_share.h"
+
+namespace terrace::plan {
+namespace {
+
+constexpr size_t most_changes = 3;
+// Tokens for each parameter: the compute-optimal number of Hoffmann et al. (arXiv 2203.15556), and ten times as many,
+// as models are trained that serve long.
+constexpr std::array<double, 2> items_per_parameter = {20, 200};
+
+Json memory_json(const StageMemory& memory) {
+  Json json;
+  for (size_t kind = 0; kind < num_memory_kinds; ++kind) {
+    json[std::string(name_of(static_cast<MemoryKind>(kind)))] = memory.bytes[kind];
+  }
+  json["total"] = memory.total();
+  return json;
+}
+
+Json changes_json(const Plan& plan) {
+  Json list = Json::array();
+  for (const Change& change : plan.changes) {
+    list.push_back({{"set", change.settings},
+                    {"step_seconds", change.prediction.step_seconds},
+                    {"gain", change.gain},
+                    {"mfu", change.prediction.mfu()}});
+  }
+  return list;
+}
+
+std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+
+int64_t data_ranks_of_plan(const Plan& plan) {
+  return plan.target.devices / (plan.config.layout.tensor * plan.config.layout.pipeline);
+}
+
+// The average and the largest of each size that differs between micro-batches of the same samples.
+std::map<std::string, std::pair<int64_t, int64_t>> counted_sizes(const Plan& plan) {
+  std::map<std::string, std::pair<int64_t, int64_t>> sizes;
+  if (plan.config.family->settings.sizes.empty()) return sizes;
+  const schedule::MicroBatchSizes all = schedule::micro_batch_sizes_of(plan.config, data_ranks_of_plan(plan));
+  for (const std::string& name : plan.config.family->settings.sizes) {
+    sizes[name] = {all.average.sizes.at(name), all.largest.sizes.at(name)};
+  }
+  return sizes;
+}
+
+std::string layout_line(const Plan& plan) {
+  const config::Config& config = plan.config;
+  const config::LayoutConfig& layout = config.layout;
+  return fmt::format(
+      "{} {} of {}: tensor {}, pipeline {} ({}{}), data {}, sharding {}, micro-batch {}, recompute {}, {}",
+      plan.target.devices, plural(plan.target.devices, "device"), plan.target.machine.name, layout.tensor,
+      layout.pipeline, config::name_of(layout.schedule),
+      layout.chunks > 1 ? fmt::format(", {} chunks", layout.chunks) : "", data_ranks_of_plan(plan),
+      config::name_of(layout.sharding), micro_batch_text(plan), config::name_of(config.train.recompute),
+      config::name_of(config.train.precision));
+}
+
+// The share of the step for each thing that it consists of, in the slowest stage.
+std::string step_lines(const Plan& plan) {
+  const Prediction& prediction = plan.prediction;
+  const StagePrediction& stage = prediction.stages[static_cast<size_t>(prediction.slowest)];
+  std::string text;
+  const auto line = [&](std::string_view what, double seconds) {
+    if (seconds < 0.0005 * prediction.step_seconds) return;
+    text += fmt::format("    {:<28}{:>12}  {:>6}\n", what, format_seconds(seconds),
+                        percent(seconds / prediction.step_seconds));
+  };
+  for (size_t i = 0; i < num_time_kinds; ++i) {
+    const auto kind = static_cast<TimeKind>(i);
+    if (kind != TimeKind::tensor_sums) line(name_of(kind), stage.computation.of(kind));
+  }
+  for (const ExposedTime& exposed : stage.exposed) line("waits for " + exposed.group, exposed.seconds);
+  line(observe::bubble_waits, stage.bubble_seconds);
+  line(observe::queued_waits, stage.queued_seconds);
+  line("update", stage.update_seconds);
+  return text;
+}
+
+std::string training_lines(const Plan& plan) {
+  std::string text;
+  for (const double items : items_per_parameter) {
+    const TrainingEstimate estimate = training_estimate(plan.prediction, plan.target, items);
+    text += fmt::format("    {:.0f} {} a parameter: {:.3g} {}, {}, {:.3g} device-hours{}\n", items,
+                        plan.config.family->items, estimate.items, plan.config.family->items,
+                        format_days(estimate.seconds), estimate.device_hours,
+                        estimate.energy_joules > 0 ? ", " + format_energy(estimate.energy_joules) : "");
+  }
+  const CheckpointEstimate checkpoint = checkpoint_estimate(plan.prediction, plan.target);
+  text += fmt::format("    a checkpoint of {}", format_bytes(checkpoint.bytes));
+  if (checkpoint.seconds > 0) text += fmt::format(" takes {}", format_seconds(checkpoint.seconds));
+  if (checkpoint.interval_seconds > 0) {
+    text += fmt::format("; best every {} for the machine's failures", format_seconds(checkpoint.interval_seconds));
+  }
+  return text + "\n";
+}
+
+std::string change_lines(const Plan& plan) {
+  if (plan.changes.empty()) return "";
+  std::string text = plan.prediction.feasible() ? "what would help most\n" : "the nearest layouts that fit\n";
+  for (const Change& change : plan.changes) {
+    const std::string gain = plan.prediction.feasible() ? fmt::format(", {:>5} less", percent(change.gain)) : "";
+    text += fmt::format("    step {:>10}{}: {}\n", format_seconds(change.prediction.step_seconds), gain,
+                        options_of(change));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string micro_batch_text(const Plan& plan) {
+  const Sizes& budget = plan.config.train.micro_batch_sizes;
+  if (!budget.empty()) return "up to " + terrace::sizes_text(budget);
+  return std::to_string(schedule::micro_batch_of(plan.config, data_ranks_of_plan(plan)));
+}
+
+std::string sizes_text(const Plan& plan) {
+  std::string text;
+  for (const auto& [name, sizes] : counted_sizes(plan)) {
+    text += fmt::format("{}{} {} on average, at most {} a micro-batch", text.empty() ? "" : "; ", name,
+                        format_count(sizes.first), format_count(sizes.second));
+  }
+  return text;
+}
+
+std::string options_of(const Change& change) {
+  std::string options;
+  for (const std::string& setting : change.settings) {
+    options += (options.empty() ? "--set " : " --set ") + shell_word(setting);
+  }
+  return options;
+}
+
+Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items,
+               const std::optional<NoiseScale>& noise_scale) {
+  Plan plan{.config = config, .target = target, .prediction = predict(config, target), .items = items};
+  plan.noise_scale = noise_scale;
+  plan.changes = plan.prediction.feasible() ? best_changes(config, target, plan.prediction.step_seconds, most_changes)
+                                            : nearest_feasible(config, target, most_changes);
+  plan.interval = step_interval(config, plan.prediction, target, published_errors());
+  plan.tensor_reach = tensor_reach(config, target, plan.prediction);
+  return plan;
+}
+
+Json json_of(const Plan& plan) {
+  const Prediction& prediction = plan.prediction;
+  const StagePrediction& slowest = prediction.stages.at(static_cast<size_t>(prediction.slowest));
+  Json json = {{"feasible", prediction.feasible()},
+               {"reason", prediction.reason},
+               {"machine", plan.target.machine.name},
+               {"software", plan.target.software.name},
+               {"devices", plan.target.devices},
+               {"parameters", prediction.parameters},
+               {"model_flops", prediction.model_flops},
+               {"hardware_flops", prediction.hardware_flops},
+               {"step_seconds", prediction.step_seconds},
+               {"interval", json_of(plan.interval)},
+               {"samples_per_second", static_cast<double>(prediction.samples) / prediction.step_seconds},
+               {plan.config.family->items + "_per_second", prediction.items_per_second()},
+               {"mfu", prediction.mfu()},
+               {"hfu", prediction.hfu()},
+               {"bubble_share", prediction.bubble_share},
+               {"queued_share", prediction.queued_share}};
+  for (const ExposedTime& exposed : slowest.exposed) json["exposed_seconds"][exposed.group] = exposed.seconds;
+  for (size_t i = 0; i < num_time_kinds; ++i) {
+    const auto kind = static_cast<TimeKind>(i);
+    json["computation_seconds"][std::string(name_of(kind))] = slowest.computation.of(kind);
+  }
+  json["update_seconds"] = slowest.update_seconds;
+  for (const auto& [name, sizes] : counted_sizes(plan)) {
+    json["micro_batch_sizes"][name] = {{"average", sizes.first}, {"largest", sizes.second}};
+  }
+  json["limit"] = limit(prediction);
+  json["tensor_groups"] = plan.tensor_reach ? json_of(*plan.tensor_reach, plan.config.family->items) : nullptr;
+  json["run"] = json_of(run_cost(plan.config, prediction, plan.target, plan.items), plan.config);
+  for (const double items : items_per_parameter) {
+    const TrainingEstimate estimate = training_estimate(prediction, plan.target, items);
+    json["trainings"].push_back({{plan.config.family->items + "_per_parameter", items},
+                                 {plan.config.family->items, estimate.items},
+                                 {"seconds", estimate.seconds},
+                                 {"device_hours", estimate.device_hours},
+                                 {"energy_joules", estimate.energy_joules}});
+  }
+  const CheckpointEstimate checkpoint = checkpoint_estimate(prediction, plan.target);
+  json["checkpoint"] = {
+      {"bytes", checkpoint.bytes}, {"seconds", checkpoint.seconds}, {"interval_seconds", checkpoint.interval_seconds}};
+  for (const RooflinePoint& point : roofline(prediction, plan.target, plan.config)) {
+    json["roofline"].push_back({{"kind", name_of(point.kind)},
+                                {"seconds", point.seconds},
+                                {"share", point.share},
+                                {"flops_per_second", point.flops_per_second},
+                                {"peak_share", point.peak_share}});
+  }
+  const ArithmeticIntensity intensity = arithmetic_intensity(prediction, plan.target, plan.config);
+  json["arithmetic_intensity"] = {{"flops", intensity.flops},
+                                  {"bytes", intensity.bytes},
+                                  {"flops_per_byte", intensity.flops_per_byte},
+                                  {"ridge_flops_per_byte", intensity.ridge}};
+  json["changes"] = changes_json(plan);
+  json["noise_scale"] = plan.noise_scale ? json_of(*plan.noise_scale, prediction.samples) : nullptr;
+  json["stages"] = Json::array();
+  for (const StagePrediction& stage : prediction.stages) {
+    Json sent = Json::object();
+    for (const ExposedTime& exposed : stage.exposed) sent[exposed.group] = exposed.sent_bytes;
+    if (stage.shares_bytes > 0) sent["tensor_shares"] = stage.shares_bytes;
+    json["stages"].push_back(
+        {{"parameters", stage.parameters},
+         {"live_micro_batches", stage.memory.live_micro_batches},
+         {"computation_seconds", stage.computation.total()},
+         {"waiting_seconds", stage.waiting_seconds()},
+         {"bubble_seconds", stage.bubble_seconds},
+         {"queued_seconds", stage.queued_seconds},
+         {"memory_bytes", memory_json(stage.memory)},
+         {"whole_weights_bytes", {{"layer", stage.layer_weights_bytes}, {"other", stage.other_weights_bytes}}},
+         {"sent_bytes", std::move(sent)}});
+  }
+  return json;
+}
+
+std::string text_of(const Plan& plan) {
+  const Prediction& prediction = plan.prediction;
+  std::string text = layout_line(plan) + "\n";
+  text += prediction.feasible() ? "fits\n" : fmt::format("does not fit: {}\n", prediction.reason);
+  text += fmt::format("{} parameters; a step of {} {}: {:.4g} FLOPs of the model, {:.4g} executed\n",
+                      format_count(prediction.parameters), format_count(prediction.samples),
+                      plan.config.family->samples, prediction.model_flops, prediction.hardware_flops);
+  const std::string sizes = sizes_text(plan);
+  if (!sizes.empty()) text += sizes + "\n";
+  text += fmt::format("step {}, {:.4g} {}/s, MFU {}, HFU {}, bubble {}\n", format_seconds(prediction.step_seconds),
+                      prediction.items_per_second(), plan.config.family->items, percent(prediction.mfu()),
+                      percent(prediction.hfu()), percent(prediction.bubble_share));
+  text += text_of(plan.interval) + "\n";
+  text +=
+      fmt::format("the slowest stage, {} of {}: {}\n", prediction.slowest, prediction.stages.size(), limit(prediction));
+  text += step_lines(plan);
+  text += fmt::format("arithmetic intensity {}\n", text_of(arithmetic_intensity(prediction, plan.target, plan.config)));
+  if (plan.tensor_reach) text += text_of(*plan.tensor_reach, plan.config.family->items);
+  if (plan.noise_scale) text += text_of(*plan.noise_scale, prediction.samples, plan.config.family->samples);
+  text += memory_table(prediction, plan.config);
+  text += "this run\n" + text_of(run_cost(plan.config, prediction, plan.target, plan.items), plan.config, plan.target);
+  text += "training\n" + training_lines(plan);
+  return text + change_lines(plan);
+}
+
+Json json_of(const BestLayouts& best, const Target& target) {
+  Json json = {{"machine", target.machine.name},
+               {"software", target.software.name},
+               {"devices", target.devices},
+               {"legal", best.legal},
+               {"fitting", best.fitting},
+               {"simulated", best.simulated},
+               {"kept", best.kept},
+               {"limits", best.allowed},
+               {"why", best.why}};
+  json["layouts"] = Json::array();
+  for (const Change& layout : best.layouts) {
+    const Prediction& prediction = layout.prediction;
+    json["layouts"].push_back({{"set", layout.settings},
+                               {"step_seconds", prediction.step_seconds},
+                               {"mfu", prediction.mfu()},
+                               {"hfu", prediction.hfu()},
+                               {"bubble_share", prediction.bubble_share},
+                               {"queued_share", prediction.queued_share},
+                               {"memory_bytes", prediction.fullest().memory.total()}});
+  }
+  return json;
+}
+
+std::string text_of(const BestLayouts& best, const Target& target) {
+  std::string text = fmt::format("{} on {} {} of {}: {} fit, {} were simulated, the others are slower\n",
+                                 counted(best.legal, "layout"), target.devices, plural(target.devices, "device"),
+                                 target.machine.name, format_count(best.fitting), format_count(best.simulated));
+  if (!best.kept.empty()) text += fmt::format("kept as --set gives them: {}\n", fmt::join(best.kept, " "));
+  if (!best.allowed.empty()) text += fmt::format("only layouts with {}\n", best.allowed);
+  for (const Change& layout : best.layouts) {
+    const Prediction& prediction = layout.prediction;
+    text += fmt::format("step {}, MFU {}, HFU {}, bubble {}, {} of memory\n    {}\n",
+                        format_seconds(prediction.step_seconds), percent(prediction.mfu()), percent(prediction.hfu()),
+                        percent(prediction.bubble_share), format_bytes(prediction.fullest().memory.total()),
+                        fmt::join(layout.settings, " "));
+  }
+  return text + best.why + "\n";
+}
+
+}  // namespace terrace::plan

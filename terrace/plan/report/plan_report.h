@@ -1,0 +1,57 @@
+// A plan as text for people and as one JSON object for programs.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "terrace/base/text/json.h"
+#include "terrace/plan/estimate.h"
+#include "terrace/plan/layouts/best.h"
+#include "terrace/plan/layouts/same_loss.h"
+#include "terrace/plan/prediction.h"
+#include "terrace/plan/report/published_errors.h"
+#include "terrace/plan/time/tensor_reach.h"
+
+namespace terrace::plan {
+
+// Everything that `terrace plan` says of one configuration on one machine.
+struct Plan {
+  config::Config config;
+  Target target;
+  Prediction prediction;
+  std::vector<Change> changes = {};  // that would help most; of a run that is not feasible: the nearest feasible ones
+  std::optional<double> items = {};  // items that the run trains on, instead of those of train.steps
+  std::optional<TensorReach> tensor_reach = {};  // with several tensor ranks
+  StepInterval interval = {};
+  std::optional<NoiseScale> noise_scale = {};
+};
+
+// Predicts the configuration and the changes.
+Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items = {},
+               const std::optional<NoiseScale>& noise_scale = {});
+
+// The keys: feasible, reason, parameters, model_flops, hardware_flops, step_seconds, interval, samples_per_second,
+// tokens_per_second (or the family's items), mfu, hfu, bubble_share, queued_share, exposed_seconds by group,
+// computation_seconds by kind of the slowest stage, update_seconds, micro_batch_sizes (average and largest by name,
+// where samples differ in size), limit, tensor_groups (null with one tensor rank), run, trainings, checkpoint,
+// roofline, changes, noise_scale (null where none is given), and stages: a list with memory_bytes by category and in
+// total, whole_weights_bytes of the largest layer and of the largest other segment, and sent_bytes of one rank in a
+// step by group.
+Json json_of(const Plan& plan);
+std::string text_of(const Plan& plan);
+
+// "8", samples of a micro-batch, or "up to 2,048 atoms", its budget.
+std::string micro_batch_text(const Plan& plan);
+// "atoms 1,024 on average, at most 2,048 a micro-batch": the sizes that were counted; "" where samples do not differ.
+std::string sizes_text(const Plan& plan);
+
+// The options that make a change on a shell's command line: "--set layout.pipeline=1".
+std::string options_of(const Change& change);
+
+// The best layouts: a list of layouts with their settings, step_seconds, mfu, hfu, bubble_share, queued_share and the
+// bytes of the fullest stage; how many layouts were considered, and within which limits; and why the first is faster
+// than the second.
+Json json_of(const BestLayouts& best, const Target& target);
+std::string text_of(const BestLayouts& best, const Target& target);
+
+}  // namespace terrace::plan

@@ -1,0 +1,179 @@
+// Classifies layouts, and divides a predicted step by the errors of published runs of its kind.
+#include "terrace/plan/report/published_errors.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "terrace/base/error.h"
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/units.h"
+#include "terrace/config/family.h"
+#include "terrace/plan/time/tensor_reach.h"
+
+namespace terrace::plan {
+
+// The file, which cmake/published_errors.cmake puts into the program.
+std::string_view built_in_published_errors();
+
+namespace {
+
+constexpr int64_t enough_for_percentiles = 40;
+
+// The value with so many of the others below it, by the nearest rank; the share is above 0.
+double percentile(const std::vector<double>& ascending, double share) {
+  const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(ascending.size())));
+  return ascending.at(rank - 1);
+}
+
+PublishedErrors summary_of(const std::string& kind, const std::vector<ComparedRun>& runs) {
+  PublishedErrors all{.kind = kind, .runs = static_cast<int64_t>(runs.size())};
+  std::vector<double> errors;
+  std::set<std::string> families, machines, programs;
+  all.fewest_parameters = runs.front().parameters;
+  for (const ComparedRun& one : runs) {
+    errors.push_back(one.error);
+    families.insert(one.family);
+    machines.insert(one.machine);
+    programs.insert(one.program);
+    all.most_devices = std::max(all.most_devices, one.devices);
+    all.fewest_parameters = std::min(all.fewest_parameters, one.parameters);
+    all.most_parameters = std::max(all.most_parameters, one.parameters);
+  }
+  std::ranges::sort(errors);
+  const bool many = all.runs >= enough_for_percentiles;
+  // Three digits after the point, as the file has them.
+  const auto rounded = [](double error) { return std::round(1000 * error) / 1000; };
+  all.lowest = rounded(many ? percentile(errors, 0.05) : errors.front());
+  all.highest = rounded(many ? percentile(errors, 0.95) : errors.back());
+  all.families.assign(families.begin(), families.end());
+  all.machines.assign(machines.begin(), machines.end());
+  all.programs.assign(programs.begin(), programs.end());
+  return all;
+}
+
+std::string with_sign(double error) { return fmt::format("{:+.0f}%", 100 * error); }
+
+std::string billions(int64_t parameters) { return fmt::format("{:.3g}B", static_cast<double>(parameters) / 1e9); }
+
+}  // namespace
+
+std::string layout_kind(const config::Config& config, const Target& target) {
+  const PlannedRun run = planned_run(config, target);
+  if (run.sizes.weights > 1) return "weights cut";
+  if (tensor_leaves_domain(run.mesh, target.machine)) return "tensor over nodes";
+  const std::string where = target.nodes() > 1 ? "over nodes" : "in one node";
+  return (config.layout.pipeline > 1 ? "pipeline " : "one stage ") + where;
+}
+
+std::vector<PublishedErrors> summarize(const std::vector<ComparedRun>& runs) {
+  std::map<std::string, std::vector<ComparedRun>> by_kind;
+  for (const ComparedRun& one : runs) by_kind[one.kind].push_back(one);
+  std::vector<PublishedErrors> errors;
+  for (const auto& [kind, of] : by_kind) errors.push_back(summary_of(kind, of));
+  return errors;
+}
+
+Json json_of(const std::vector<PublishedErrors>& errors) {
+  Json list = Json::array();
+  for (const PublishedErrors& one : errors) {
+    list.push_back({{"kind", one.kind},
+                    {"runs", one.runs},
+                    {"lowest", one.lowest},
+                    {"highest", one.highest},
+                    {"most_devices", one.most_devices},
+                    {"fewest_parameters", one.fewest_parameters},
+                    {"most_parameters", one.most_parameters},
+                    {"families", one.families},
+                    {"machines", one.machines},
+                    {"programs", one.programs}});
+  }
+  return list;
+}
+
+std::vector<PublishedErrors> read_published_errors(const std::string& json) {
+  try {
+    std::vector<PublishedErrors> errors;
+    for (const Json& one : Json::parse(json)) {
+      errors.push_back({.kind = one.at("kind"),
+                        .runs = one.at("runs"),
+                        .lowest = one.at("lowest"),
+                        .highest = one.at("highest"),
+                        .most_devices = one.at("most_devices"),
+                        .fewest_parameters = one.at("fewest_parameters"),
+                        .most_parameters = one.at("most_parameters"),
+                        .families = one.at("families"),
+                        .machines = one.at("machines"),
+                        .programs = one.at("programs")});
+    }
+    return errors;
+  } catch (const Json::exception& error) {
+    throw UserError::of("the errors of published runs are not as bench_plan_fidelity writes them: {}", error.what());
+  }
+}
+
+const std::vector<PublishedErrors>& published_errors() {
+  static const std::vector<PublishedErrors> errors = read_published_errors(std::string(built_in_published_errors()));
+  return errors;
+}
+
+StepInterval step_interval(const config::Config& config, const Prediction& prediction, const Target& target,
+                           const std::vector<PublishedErrors>& errors) {
+  StepInterval interval{.errors = {.kind = layout_kind(config, target)}};
+  const auto found = std::ranges::find(errors, interval.errors.kind, &PublishedErrors::kind);
+  if (found == errors.end()) {
+    interval.outside.push_back(
+        fmt::format("no run was compared whose layout is of the kind \"{}\"", interval.errors.kind));
+    return interval;
+  }
+  interval.errors = *found;
+  if (std::ranges::find(found->families, config.family->name) == found->families.end()) {
+    interval.outside.push_back(fmt::format("runs of this kind were of the family {}, not {}",
+                                           fmt::join(found->families, ", "), config.family->name));
+  }
+  if (std::ranges::find(found->machines, target.machine.name) == found->machines.end()) {
+    interval.outside.push_back(fmt::format("runs of this kind were compared on {}, not on {}",
+                                           fmt::join(found->machines, ", "), target.machine.name));
+  }
+  if (target.devices > found->most_devices) {
+    interval.outside.push_back(fmt::format("runs of this kind were compared on up to {} devices, not on {}",
+                                           format_count(found->most_devices), format_count(target.devices)));
+  }
+  if (prediction.parameters < found->fewest_parameters || prediction.parameters > found->most_parameters) {
+    interval.outside.push_back(fmt::format("models of this kind had {} to {} parameters, not {}",
+                                           billions(found->fewest_parameters), billions(found->most_parameters),
+                                           billions(prediction.parameters)));
+  }
+  if (!interval.outside.empty()) return interval;
+  interval.shortest_seconds = prediction.step_seconds / (1 + found->highest);
+  interval.longest_seconds = prediction.step_seconds / (1 + found->lowest);
+  return interval;
+}
+
+std::string text_of(const StepInterval& interval) {
+  if (!interval.outside.empty()) return fmt::format("outside what was compared: {}", fmt::join(interval.outside, "; "));
+  const PublishedErrors& errors = interval.errors;
+  return fmt::format("{} to {} if it errs as for {} of {} ({}; errors of {} to {})",
+                     format_seconds(interval.shortest_seconds), format_seconds(interval.longest_seconds),
+                     counted(static_cast<uint64_t>(errors.runs), "published run"), fmt::join(errors.programs, ", "),
+                     errors.kind, with_sign(errors.lowest), with_sign(errors.highest));
+}
+
+Json json_of(const StepInterval& interval) {
+  const bool holds = interval.outside.empty();
+  return {{"kind", interval.errors.kind},
+          {"runs", interval.errors.runs},
+          {"shortest_seconds", holds ? Json(interval.shortest_seconds) : Json(nullptr)},
+          {"longest_seconds", holds ? Json(interval.longest_seconds) : Json(nullptr)},
+          {"lowest_error", holds ? Json(interval.errors.lowest) : Json(nullptr)},
+          {"highest_error", holds ? Json(interval.errors.highest) : Json(nullptr)},
+          {"programs", interval.errors.programs},
+          {"outside", interval.outside}};
+}
+
+}  // namespace terrace::plan

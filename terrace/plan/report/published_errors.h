@@ -1,0 +1,58 @@
+// States how far predicted steps were from published ones, by kind of layout, and what follows for another prediction.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "terrace/base/text/json.h"
+#include "terrace/plan/prediction.h"
+
+namespace terrace::plan {
+
+// The kind of a layout, on which its errors depend most: "weights cut" (over data-parallel ranks), "tensor over nodes",
+// "pipeline over nodes", "pipeline in one node", "one stage over nodes" or "one stage in one node"; the first that
+// holds.
+std::string layout_kind(const config::Config& config, const Target& target);
+
+// The errors of all published runs with layouts of one kind that bench_plan_fidelity compares.
+struct PublishedErrors {
+  std::string kind = {};
+  int64_t runs = 0;
+  // Predicted over measured, less 1: the most and the least, or of at least 40 runs the 5th and the 95th percentile.
+  double lowest = 0, highest = 0;
+  int64_t most_devices = 0;
+  int64_t fewest_parameters = 0, most_parameters = 0;
+  std::vector<std::string> families = {}, machines = {}, programs = {};  // of the runs, by name
+
+  bool operator==(const PublishedErrors&) const = default;
+};
+
+// One run that was compared.
+struct ComparedRun {
+  std::string kind = {}, family = {}, machine = {}, program = {};
+  int64_t devices = 0, parameters = 0;
+  double error = 0;  // predicted over measured, less 1
+};
+
+std::vector<PublishedErrors> summarize(const std::vector<ComparedRun>& runs);
+Json json_of(const std::vector<PublishedErrors>& errors);
+// Throws UserError where the text is no list of them.
+std::vector<PublishedErrors> read_published_errors(const std::string& json);
+// machines/published_errors.json, which bench_plan_fidelity wrote, as it was when the program was built.
+const std::vector<PublishedErrors>& published_errors();
+
+// The interval within which a measured step lies if the prediction is as wrong as those of published runs were.
+struct StepInterval {
+  PublishedErrors errors = {};  // errors of the layout's kind; runs = 0: no run has this kind
+  double shortest_seconds = 0, longest_seconds = 0;
+  std::vector<std::string> outside = {};  // why nothing is known from published runs; empty: the interval holds
+};
+StepInterval step_interval(const config::Config& config, const Prediction& prediction, const Target& target,
+                           const std::vector<PublishedErrors>& errors);
+
+// "17.9 s to 25.3 s by 109 published runs ...", or "outside what was compared: ..".
+std::string text_of(const StepInterval& interval);
+Json json_of(const StepInterval& interval);
+
+}  // namespace terrace::plan

@@ -1,0 +1,372 @@
+// Looks the times of instructions up in tables, which are computed once for each segment, movement and neighbour.
+#include "terrace/plan/time/predicted_costs.h"
+
+#include <algorithm>
+#include <map>
+
+#include "terrace/base/error.h"
+
+namespace terrace::plan {
+namespace {
+
+using schedule::Movement;
+using schedule::StepInstruction;
+using Kind = StepInstruction::Kind;
+
+constexpr size_t num_movements = static_cast<size_t>(Movement::publish) + 1;
+constexpr size_t num_hops = static_cast<size_t>(schedule::Hop::rails) + 1;
+
+// The reductions of each micro-batch's gradients, where these are cut. They cannot be deferred until the last backward.
+bool reduces_micro_batch(const StepInstruction& one, Kind kind) {
+  return one.kind == kind && one.movement == Movement::reduce;
+}
+
+// Whether a program that reduces after the last backward defers the movement until then.
+bool is_deferred(const StepInstruction& one) {
+  const bool moves = one.kind == Kind::begin_movement || one.kind == Kind::end_movement;
+  return moves && (one.movement == Movement::reduce_across || one.movement == Movement::reduce_replicas ||
+                   one.movement == Movement::gather_gradients);
+}
+
+// The end of a movement that the program waits for where it begins.
+bool ended_at_once(const StepInstruction& one, const machine::Software& software) {
+  if (!software.reduces_while_computing && reduces_micro_batch(one, Kind::end_movement)) return true;
+  return !software.gathers_while_computing && one.kind == Kind::end_movement && one.movement == Movement::publish &&
+         schedule::is_first_hop(one);
+}
+
+Collective collective_of(schedule::TensorCollective::Kind kind) {
+  switch (kind) {
+    case schedule::TensorCollective::Kind::all_reduce:
+      return Collective::all_reduce;
+    case schedule::TensorCollective::Kind::all_gather:
+      return Collective::all_gather;
+    case schedule::TensorCollective::Kind::reduce_scatter:
+      return Collective::reduce_scatter;
+  }
+  return Collective::all_reduce;
+}
+
+}  // namespace
+
+bool is_transfer(Kind kind) { return kind == Kind::begin_movement || schedule::is_send(kind); }
+
+schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::Instructions& stage,
+                                        int64_t micro_batches, int64_t number, const machine::Software& software) {
+  const schedule::Movements movements =
+      schedule::movements_of(run.sizes, run.config.layout.deterministic, run.config.layout.prefetch);
+  const schedule::StepInstructions list =
+      schedule::training_step(stage, micro_batches, run.stages.at(static_cast<size_t>(number)), movements);
+  schedule::StepInstructions planned, computed, deferred;
+  for (const StepInstruction& one : list) {
+    const bool publishes =
+        one.kind == Kind::begin_movement && one.movement == Movement::publish && schedule::is_first_hop(one);
+    if (publishes) {
+      planned.push_back(one);
+      if (!software.gathers_while_computing) {
+        planned.push_back(one);
+        planned.back().kind = Kind::end_movement;
+      }
+    } else if (ended_at_once(one, software)) {
+      continue;
+    } else if (!software.reduces_while_computing && is_deferred(one)) {
+      deferred.push_back(one);
+    } else if (!software.reduces_while_computing && reduces_micro_batch(one, Kind::begin_movement)) {
+      computed.push_back(one);
+      computed.push_back(one);
+      computed.back().kind = Kind::end_movement;
+    } else {
+      if (one.kind == Kind::finish_gradients) computed.insert(computed.end(), deferred.begin(), deferred.end());
+      computed.push_back(one);
+    }
+  }
+  planned.insert(planned.end(), computed.begin(), computed.end());
+  return planned;
+}
+
+PredictedCosts::PredictedCosts(const PlannedRun& run, const machine::Machine& machine,
+                               const machine::Software& software)
+    : run_(run),
+      machine_(machine::for_job(machine, run.mesh.size())),
+      software_(software),
+      algorithms_{Algorithm::ring, Algorithm::tree},
+      tensor_(place_of(run.mesh.group(0, "tensor"), machine_, run.mesh.size())) {
+  time_segments();
+  time_movements();
+  time_sends();
+  time_stages();
+}
+
+void PredictedCosts::time_segments() {
+  ComputingRank rank{.machine = machine_, .software = software_, .precision = run_.config.train.precision};
+  if (tensor_.ranks > 1) {
+    rank.tensor_collective = [this](schedule::TensorCollective::Kind kind, double bytes) {
+      return collective_time(collective_of(kind), bytes, tensor_, machine_, algorithms_).seconds;
+    };
+  }
+  // Layers have the same units, so few times are computed.
+  struct Known {
+    const schedule::Operations* operations;
+    config::Recompute recompute;
+    UnitTime time;
+  };
+  std::vector<Known> known;
+  const auto time_of = [&](const schedule::Operations& operations, config::Recompute recompute) -> const UnitTime& {
+    for (const Known& one : known) {
+      if (one.recompute == recompute && *one.operations == operations) return one.time;
+    }
+    known.push_back({&operations, recompute, unit_time(operations, recompute, rank)});
+    return known.back().time;
+  };
+  for (const schedule::Segment& segment : run_.partition().segments) {
+    // Units that belong to no layer are not recomputed.
+    const config::Recompute recompute = segment.layer < 0 ? config::Recompute::none : run_.config.train.recompute;
+    SegmentTime sum;
+    for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+      const UnitTime& time = time_of(run_.table()[static_cast<size_t>(unit)].operations, recompute);
+      sum.time.forward += time.forward;
+      sum.time.input_gradient += time.input_gradient;
+      sum.time.weight_gradient += time.weight_gradient;
+    }
+    segments_.push_back(sum);
+  }
+  add_pauses();
+  for (SegmentTime& sum : segments_) {
+    sum.forward = sum.time.forward.total();
+    sum.input_gradient = sum.time.input_gradient.total();
+    sum.weight_gradient = sum.time.weight_gradient.total();
+    sum.backward = sum.input_gradient + sum.weight_gradient;
+  }
+}
+
+// Each forward and backward of a chunk begins with the program's pause.
+void PredictedCosts::add_pauses() {
+  for (const schedule::StageSegments& stage : run_.stages) {
+    for (const std::vector<int64_t>& chunk : stage.chunks) {
+      UnitTime &first = segments_[static_cast<size_t>(chunk.front())].time,
+               &last = segments_[static_cast<size_t>(chunk.back())].time;
+      first.forward.of(TimeKind::launches) += software_.pause_seconds;
+      last.input_gradient.of(TimeKind::launches) += software_.pause_seconds;
+    }
+  }
+}
+
+void PredictedCosts::time_movements() {
+  const MovementTimes times(run_.config, run_.mesh, run_.sizes, machine_, algorithms_);
+  config::Config in_fp32 = run_.config;
+  in_fp32.train.precision = config::Precision::fp32;
+  const MovementTimes fp32_times(in_fp32, run_.mesh, run_.sizes, machine_, algorithms_);
+  // The time of a movement of the flat buffers of a segment, one after another.
+  const auto time_of = [&](Movement movement, schedule::Hop hop, int64_t padded, int64_t fp32) {
+    if (fp32 == 0) return times.of(movement, hop, padded);
+    MovementTime time = fp32_times.of(movement, hop, fp32);
+    if (padded == fp32) return time;
+    const MovementTime others = times.of(movement, hop, padded - fp32);
+    time.seconds += others.seconds;
+    time.bytes += others.bytes;
+    time.coding += others.coding;
+    return time;
+  };
+  const schedule::Movements all = schedule::movements_of(run_.sizes, run_.config.layout.deterministic);
+  movements_.resize(num_movements * num_hops);
+  std::map<std::pair<int64_t, int64_t>, size_t> known;  // by padded elements, all and fp32: a segment with so many
+  for (size_t number = 0; number < run_.partition().segments.size(); ++number) {
+    const int64_t padded = run_.padded_elements(static_cast<int64_t>(number));
+    const int64_t fp32 = run_.padded_fp32_elements(static_cast<int64_t>(number));
+    if (const auto [same, is_new] = known.emplace(std::pair(padded, fp32), number); !is_new) {
+      for (std::vector<MovementTime>& by_segment : movements_) {
+        if (!by_segment.empty()) by_segment.push_back(by_segment[same->second]);
+      }
+      continue;
+    }
+    for (size_t movement = 0; movement < num_movements; ++movement) {
+      for (const schedule::Hop hop : all.hops(static_cast<Movement>(movement))) {
+        movements_[movement * num_hops + static_cast<size_t>(hop)].push_back(
+            time_of(static_cast<Movement>(movement), hop, padded, fp32));
+      }
+    }
+  }
+}
+
+// The most bytes that a unit hands to the next one.
+int64_t PredictedCosts::largest_output() const {
+  int64_t bytes = 0;
+  for (const schedule::UnitRow& row : run_.table()) bytes = std::max(bytes, row.output_bytes);
+  return bytes;
+}
+
+void PredictedCosts::time_sends() {
+  const auto stages = static_cast<size_t>(run_.placement.stages);
+  const std::vector<int64_t> ranks = run_.mesh.group(0, "pipeline").ranks;
+  const auto whole = static_cast<double>(largest_output());
+  const double bytes = software_.sends_parts ? whole / static_cast<double>(tensor_.ranks) : whole;
+  const double gather = software_.sends_parts
+                            ? collective_time(Collective::all_gather, whole, tensor_, machine_, algorithms_).seconds
+                            : 0;
+  sends_.assign(stages, std::vector<MovementTime>(stages));
+  for (const auto& [from, to] : schedule::stage_directions(run_.placement)) {
+    const auto sender = static_cast<size_t>(from), receiver = static_cast<size_t>(to);
+    const mesh::Group pair{.name = "", .ranks = {ranks[sender], ranks[receiver]}};
+    const CollectiveTime time =
+        collective_time(Collective::send, bytes, place_of(pair, machine_, run_.mesh.size()), machine_, algorithms_);
+    const double least = software_.send_bandwidth > 0 ? bytes / software_.send_bandwidth : 0;
+    sends_[sender][receiver] = {std::max(time.seconds, least) + gather, time.tier, bytes};
+  }
+  if (software_.sends_while_computing) return;
+  for (int64_t stage = 0; stage < run_.placement.stages; ++stage) {
+    for (int64_t chunk = 0; chunk < run_.placement.chunks; ++chunk) {
+      const int64_t own = run_.placement.virtual_stage(stage, chunk);
+      const std::vector<int64_t>& segments = run_.chunk(stage, chunk);
+      const auto waits = [&](int64_t neighbour) {
+        if (neighbour < 0 || neighbour >= run_.placement.virtual_stages()) return 0.0;
+        return sends_[static_cast<size_t>(stage)][static_cast<size_t>(run_.placement.stage_of(neighbour))].seconds;
+      };
+      segments_[static_cast<size_t>(segments.back())].forward += waits(own + 1);
+      SegmentTime& first = segments_[static_cast<size_t>(segments.front())];
+      first.backward += waits(own - 1);
+      first.input_gradient += waits(own - 1);
+    }
+  }
+}
+
+// The norm, the update, and the sum of parameters that two stages share.
+void PredictedCosts::time_stages() {
+  const config::TrainConfig& train = run_.config.train;
+  const std::vector<int64_t> ranks = run_.mesh.group(0, "pipeline").ranks;
+  const auto weight = static_cast<double>(config::element_bytes(train.precision));
+  const auto gradient = static_cast<double>(config::element_bytes(train.gradient_type));
+  // The update reads the gradient, two moments and the weight or its fp32 master, and writes all but the gradient; with
+  // a master it writes the weight too.
+  const double element = train.precision == config::Precision::fp32 ? gradient + 24 : gradient + 24 + weight;
+  for (int64_t stage = 0; stage < run_.placement.stages; ++stage) {
+    const double elements = static_cast<double>(run_.stage_elements(stage)) / static_cast<double>(run_.sizes.optimizer);
+    norm_.push_back(gradient * elements / machine_.device.memory_bandwidth);
+    // An fp32 weight is its own master.
+    const double without_copies = run_.has_two_types() ? weight * static_cast<double>(run_.stage_fp32_elements(stage)) /
+                                                             static_cast<double>(run_.sizes.optimizer)
+                                                       : 0;
+    update_.push_back(software_.optimizer_passes * (element * elements - without_copies) /
+                      machine_.device.memory_bandwidth);
+    double shared = 0;
+    for (const int64_t copy : run_.stages[static_cast<size_t>(stage)].copies) {
+      const mesh::Group pair{.name = "", .ranks = {ranks.front(), ranks.back()}};
+      const double bytes =
+          gradient * static_cast<double>(run_.padded_elements(copy)) / static_cast<double>(run_.sizes.gradients);
+      shared += collective_time(Collective::all_reduce, bytes, place_of(pair, machine_, run_.mesh.size()), machine_,
+                                algorithms_)
+                    .seconds;
+    }
+    finish_.push_back(shared);
+  }
+}
+
+int64_t PredictedCosts::num_links() const { return std::max<int64_t>(1, static_cast<int64_t>(machine_.tiers.size())); }
+
+MovementTime PredictedCosts::movement(const StepInstruction& one) const {
+  const size_t call = static_cast<size_t>(one.movement) * num_hops + static_cast<size_t>(one.hop);
+  return movements_[call][static_cast<size_t>(one.segment)];
+}
+
+MovementTime PredictedCosts::send(int64_t stage, const StepInstruction& instruction) const {
+  return sends_[static_cast<size_t>(stage)][static_cast<size_t>(instruction.peer)];
+}
+
+int64_t PredictedCosts::link(int64_t stage, const StepInstruction& instruction) const {
+  return schedule::is_send(instruction.kind) ? send(stage, instruction).tier : movement(instruction).tier;
+}
+
+double PredictedCosts::bytes(int64_t stage, const StepInstruction& instruction) const {
+  return schedule::is_send(instruction.kind) ? send(stage, instruction).bytes : movement(instruction).bytes;
+}
+
+int64_t PredictedCosts::tensor_tier() const {
+  return collective_time(Collective::all_reduce, 1, tensor_, machine_, algorithms_).tier;
+}
+
+double PredictedCosts::tensor_bytes(int64_t stage) const {
+  double sum = 0;
+  for (const std::vector<int64_t>& chunk : run_.stages[static_cast<size_t>(stage)].chunks) {
+    for (const int64_t number : chunk) {
+      const schedule::Segment& segment = run_.partition().segment(number);
+      const bool repeats = segment.layer >= 0 && run_.config.train.recompute == config::Recompute::full;
+      for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+        const schedule::Operations& operations = run_.table()[static_cast<size_t>(unit)].operations;
+        const auto add = [&](const std::vector<schedule::TensorCollective>& collectives, double times) {
+          for (const schedule::TensorCollective& one : collectives) {
+            sum += times * sent_bytes(collective_of(one.kind), one.bytes, tensor_.ranks);
+          }
+        };
+        add(operations.forward_collectives, repeats ? 2 : 1);
+        add(operations.backward_collectives, 1);
+      }
+    }
+  }
+  return sum * static_cast<double>(run_.pipeline.micro_batches);
+}
+
+double PredictedCosts::pass_seconds(const StepInstruction& instruction, double element_bytes) const {
+  return element_bytes * static_cast<double>(run_.padded_elements(instruction.segment)) /
+         machine_.device.memory_bandwidth;
+}
+
+double PredictedCosts::seconds(int64_t stage, const StepInstruction& instruction) const {
+  const auto gradient = static_cast<double>(config::element_bytes(run_.config.train.gradient_type));
+  switch (instruction.kind) {
+    case Kind::forward:
+      return segments_[static_cast<size_t>(instruction.segment)].forward;
+    case Kind::loss:
+      return segments_[static_cast<size_t>(instruction.segment)].forward +
+             segments_[static_cast<size_t>(instruction.segment)].backward;
+    case Kind::backward:
+      return segments_[static_cast<size_t>(instruction.segment)].backward;
+    case Kind::input_gradient:
+      return segments_[static_cast<size_t>(instruction.segment)].input_gradient;
+    case Kind::weight_gradient:
+      return segments_[static_cast<size_t>(instruction.segment)].weight_gradient;
+    case Kind::send_activation:
+    case Kind::send_gradient:
+      // Otherwise it is a part of the computation's time.
+      return software_.sends_while_computing ? send_seconds(stage, instruction) : 0;
+    case Kind::begin_movement:
+      return movement(instruction).seconds;
+    case Kind::end_movement: {
+      // The sums of a further micro-batch are added to those of the earlier ones.
+      const bool adds = instruction.accumulates && schedule::is_last_hop(instruction);
+      const int64_t parts = run_.config.layout.deterministic ? run_.sizes.ranks : run_.sizes.gradients;
+      return movement(instruction).coding +
+             (adds ? pass_seconds(instruction, 3 * gradient / static_cast<double>(parts)) : 0);
+    }
+    case Kind::norm:
+      return norm_[static_cast<size_t>(stage)];
+    case Kind::finish_gradients:
+      return finish_[static_cast<size_t>(stage)];
+    case Kind::update:
+      return update_[static_cast<size_t>(stage)];
+    default:
+      return 0;
+  }
+}
+
+double PredictedCosts::chunk_seconds(int64_t stage, int64_t chunk, bool with_backward) const {
+  double sum = 0;
+  for (const int64_t number : run_.chunk(stage, chunk)) {
+    const SegmentTime& segment = segments_[static_cast<size_t>(number)];
+    sum += segment.forward + (with_backward ? segment.backward : 0);
+  }
+  return sum;
+}
+
+PassTime PredictedCosts::computation(int64_t stage) const {
+  PassTime sum;
+  for (const std::vector<int64_t>& chunk : run_.stages[static_cast<size_t>(stage)].chunks) {
+    for (const int64_t number : chunk) {
+      const UnitTime& time = segments_[static_cast<size_t>(number)].time;
+      sum += time.forward;
+      sum += time.input_gradient;
+      sum += time.weight_gradient;
+    }
+  }
+  return sum *= static_cast<double>(run_.pipeline.micro_batches);
+}
+
+}  // namespace terrace::plan
