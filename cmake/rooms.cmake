@@ -20,8 +20,10 @@ function(terrace_divide_models room list)
 endfunction()
 
 # Most of the program checks, reads, writes and explains, once a run: optimizing that takes the compiler longer than the
-# program ever gains. The loops that take the time of a run are FAST.
-set(terrace_little_optimization $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+# program ever gains. Rooms that work on every step are optimized more, and the loops that take the time of a run are FAST.
+function(terrace_optimize target level)
+  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O${level}>)
+endfunction()
 
 # Adds the FAST files of a room as objects of their own and takes them out of `sources`.
 function(terrace_fast_files room)
@@ -34,11 +36,12 @@ function(terrace_fast_files room)
   set_target_properties(terrace_${room}_fast PROPERTIES UNITY_BUILD_BATCH_SIZE 32)
 endfunction()
 
-# terrace_room(NAME [FAST [files..]] [TORCH [READS_FILES]] [MPI] [NCCL] [FOLDERS folders...] [ROOMS used rooms...]
-#              [LINK libraries...])
-# FOLDERS, under terrace/ and tests/, where they are not NAME. FAST without files: all of the room.
+# terrace_room(NAME [FAST [files..]] [EVERY_STEP] [TORCH [READS_FILES]] [MPI] [NCCL] [FOLDERS folders...]
+#              [ROOMS used rooms...] [LINK libraries...])
+# FOLDERS, under terrace/ and tests/, where they are not NAME. FAST without files: all of the room. EVERY_STEP: a room
+# that works on every step or every sample.
 function(terrace_room room)
-  cmake_parse_arguments(arg "TORCH;READS_FILES;MPI;NCCL" "" "FAST;FOLDERS;ROOMS;LINK" ${ARGN})
+  cmake_parse_arguments(arg "EVERY_STEP;TORCH;READS_FILES;MPI;NCCL" "" "FAST;FOLDERS;ROOMS;LINK" ${ARGN})
   set(is_fast OFF)
   if(FAST IN_LIST ARGN AND NOT arg_FAST)
     set(is_fast ON)
@@ -131,8 +134,10 @@ function(terrace_room room)
   add_library(terrace_${room} STATIC ${sources} ${kernels})
   add_library(terrace::${room} ALIAS terrace_${room})
   set_target_properties(terrace_${room} PROPERTIES UNITY_BUILD_BATCH_SIZE 32)
-  if(NOT is_fast)
-    target_compile_options(terrace_${room} PRIVATE ${terrace_little_optimization})
+  if(arg_EVERY_STEP)
+    terrace_optimize(terrace_${room} 1)
+  elseif(NOT is_fast)
+    terrace_optimize(terrace_${room} g)
   endif()
   set_target_properties(terrace_${room} PROPERTIES EXPORT_NAME ${room})
   target_include_directories(terrace_${room} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
@@ -223,7 +228,7 @@ function(terrace_binary)
   endif()
   # Objects, of which tests make programs with other lists of families.
   add_library(terrace_cli OBJECT ${sources})
-  target_compile_options(terrace_cli PRIVATE ${terrace_little_optimization})
+  terrace_optimize(terrace_cli g)
   set_target_properties(terrace_cli PROPERTIES UNITY_BUILD_BATCH_SIZE 32)
   target_include_directories(terrace_cli PUBLIC ${CMAKE_SOURCE_DIR})
   add_executable(terrace_program $<TARGET_OBJECTS:terrace_cli>)

@@ -2,7 +2,7 @@
 // gradients, stochastic depth, forecasts and what is added to them.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/products/linear.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #include "terrace/ops/elements/silu.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/elements/silu.h>
 #include <ATen/ops/linspace.h>
+#include <ATen/ops/silu.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -2,8 +2,8 @@
 #include "terrace/ops/elements/softplus.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/elements/softplus.h>
 #include <ATen/ops/linspace.h>
+#include <ATen/ops/softplus.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -1,7 +1,7 @@
 // Implements the heads.
 #include "terrace/models/gnn/heads.h"
 
-#include <ATen/ops/elements/softplus.h>
+#include <ATen/ops/softplus.h>
 #include <ATen/ops/where.h>
 #include <fmt/format.h>
 

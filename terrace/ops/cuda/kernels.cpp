@@ -2,8 +2,8 @@
 #include "terrace/ops/kernels.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/elements/softplus.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/softplus.h>
 #include <ATen/ops/sort.h>
 
 #include <optional>

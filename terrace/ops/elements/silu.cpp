@@ -2,7 +2,7 @@
 #include "terrace/ops/elements/silu.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/elements/silu.h>
+#include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 
