@@ -228,7 +228,8 @@ function(terrace_binary)
   endif()
   # Objects, of which tests make programs with other lists of families.
   add_library(terrace_cli OBJECT ${sources})
-  terrace_optimize(terrace_cli g)
+  # Each start builds the tree of commands.
+  terrace_optimize(terrace_cli 1)
   set_target_properties(terrace_cli PROPERTIES UNITY_BUILD_BATCH_SIZE 32)
   target_include_directories(terrace_cli PUBLIC ${CMAKE_SOURCE_DIR})
   add_executable(terrace_program $<TARGET_OBJECTS:terrace_cli>)
