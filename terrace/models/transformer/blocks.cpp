@@ -123,7 +123,7 @@ ops::Dropped Block::dropped(const at::Tensor& branch, const char* name, const Ba
 // The branch after dropout and stochastic depth.
 at::Tensor Block::kept(const at::Tensor& branch, const char* name, const Batch& batch, const Pass& pass) const {
   const ops::Dropped before = dropped(branch, name, batch, pass);
-  const at::Tensor kept = ops::dropout(branch, before.site, before.name);
+  at::Tensor kept = ops::dropout(branch, before.site, before.name);
   if (!pass.training || drop_path_ == 0.0) return kept;
   const ops::DropoutSite path = dropout_site(drop_path_, batch, pass);
   const at::Tensor ones = at::ones({branch.size(0), 1, 1}, branch.options().requires_grad(false));

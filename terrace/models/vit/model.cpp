@@ -177,10 +177,10 @@ at::Tensor Vit::forecast(int64_t begin, const Tensors& input, const Batch& batch
   const at::Tensor own = head_.forward(last_hidden(begin, input, batch, pass), batch);  // [B, own L, P V]
   const at::Tensor all = ops::all_positions(head_.output.weight.cut, own, "forecast").to(wide_of(build().type));
   const int64_t samples = all.size(0), outputs = config_.num_outputs(), patch = config_.patch;
-  const at::Tensor field = all.reshape({samples, config_.patch_rows(), config_.patch_columns(), patch, patch, outputs})
-                               .permute({0, 5, 1, 3, 2, 4})
-                               .reshape({samples, outputs, config_.padded_latitudes(), config_.longitudes()})
-                               .narrow(2, 0, config_.latitudes());
+  at::Tensor field = all.reshape({samples, config_.patch_rows(), config_.patch_columns(), patch, patch, outputs})
+                         .permute({0, 5, 1, 3, 2, 4})
+                         .reshape({samples, outputs, config_.padded_latitudes(), config_.longitudes()})
+                         .narrow(2, 0, config_.latitudes());
   switch (config_.predicts) {
     case Predicts::field:
       return field;
