@@ -38,6 +38,7 @@ Attention::Attention(const BlockOptions& options, int64_t layer, const nn::Build
       dropout_(options.attention_dropout),
       epsilon_(options.norm_epsilon),
       layer_(layer),
+      name_(fmt::format("blocks.{}.attention", layer)),
       joint_(add_module<nn::Linear>("qkv", options.width, options.heads.columns(), options.qkv_bias, options.initial,
                                     build)),
       output_(add_module<nn::Linear>("output", options.heads.heads() * options.heads.head_dim, options.width,
@@ -70,8 +71,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::TokenPlaces& place
     ops::DropoutSite site = dropout_site(dropout_, batch, pass);
     // In attention a rank has all positions and a part of the heads.
     if (site.rate > 0.0) site.first_head = attention_.layout.head_of(joint_.first_output());
-    return ops::self_attention(projection, attention, places, site, fmt::format("blocks.{}.attention", layer_),
-                               earlier);
+    return ops::self_attention(projection, attention, places, site, name_, earlier);
   };
   const bool again = pass.training && pass.recompute_attention;
   const at::Tensor context = again ? ops::recompute(attend, joint) : attend(joint);  // [B, T, H hd]

@@ -56,6 +56,7 @@ class Attention : public nn::Module {
   ops::SelfAttention attention_;  // of all heads
   double dropout_, epsilon_;
   int64_t layer_;
+  std::string name_;   // of the dropout of probabilities
   nn::Linear& joint_;  // queries, keys and values
   nn::Linear& output_;
   nn::Norm *const query_norm_, *const key_norm_;  // null: none
