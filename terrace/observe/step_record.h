@@ -59,7 +59,7 @@ struct GroupRecord {
   int64_t stage = 0;          // of the rank; -1: not known
   double bytes = 0;           // that this rank sends in the step
   double moving_seconds = 0;  // of all its calls, hidden ones included; 0: not measured
-  // The part of moving_seconds that computation waited for; none where it is not told apart from waits for other
+  // The part of moving_seconds that computation waited for; none where it is not known apart from waits for other
   // stages.
   std::optional<double> waiting_seconds = 0;
 

@@ -8,8 +8,8 @@
 namespace terrace::ops {
 
 // x of all positions [B, T, ..] on every rank, from this rank's positions [B, T / ranks, ..]; x itself without a cut or
-// without sequence parallelism. All ranks must then compute alike, such as a loss: the gradient of x is this rank's
-// part of the gradient that each of them has.
+// without sequence parallelism. All ranks must then compute the same from it, such as a loss: the gradient of x is this
+// rank's part of the gradient that each of them has.
 at::Tensor all_positions(const Cut* cut, const at::Tensor& x, const char* what);
 
 }  // namespace terrace::ops

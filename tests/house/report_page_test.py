@@ -210,7 +210,7 @@ class Values(Pages):
         self.open("one.html")
         row = '#communication [data-group="{}"][data-source="{}"]'
         self.assertEqual(self.texts(row.format("shard_gradients", "predicted")), ["3.00 GB", "60.0 ms", "50.0 GB/s", "20.0 ms", "33.3%"])
-        # The time that sends are waited for is not told apart from other waits in a prediction.
+        # A prediction does not separate the time that sends are waited for from other waits.
         self.assertEqual(self.texts(row.format("stages", "predicted")), ["2.00 GB", "40.0 ms", "50.0 GB/s", "\u2013", "\u2013"])
         self.assertEqual(self.texts(row.format("stages", "measured"))[3:], ["10.0 ms", "22.3%"])
         self.assertEqual(self.texts("#communication th[colspan]"),

@@ -49,8 +49,8 @@ void LogisticTrend::fit(std::span<const double> points, std::span<const double> 
   TERRACE_CHECK(points.size() == rows * count, "{} outcomes of {} coordinates", rows, points.size());
   categories_.clear();
   effects_.clear();
-  alike_ = outcomes.front();
-  if (std::ranges::count(outcomes, alike_) == std::ssize(outcomes)) return;
+  only_outcome_ = outcomes.front();
+  if (std::ranges::count(outcomes, only_outcome_) == std::ssize(outcomes)) return;
   size_t width = count + 1;
   for (size_t i = 0; i < points.size(); ++i) {
     if (is_categorical_[i % count] && categories_.try_emplace({i % count, points[i]}, width).second) ++width;
@@ -91,7 +91,7 @@ double LogisticTrend::most_variance(std::span<const double> at) const {
 }
 
 double LogisticTrend::expected(std::span<const double> at) const {
-  if (effects_.empty()) return alike_;
+  if (effects_.empty()) return only_outcome_;
   double sum = 0;
   for_each_effect(at, [&](size_t effect, double value) { sum += effects_[effect] * value; });
   return std::tanh(sum / 2);

@@ -16,12 +16,12 @@ class LogisticTrend {
   explicit LogisticTrend(std::vector<bool> is_categorical) : is_categorical_(std::move(is_categorical)) {}
 
   // `points` is [outcomes, coordinates]; there is an outcome, and all are 1 or -1. The effects have the greatest
-  // posterior probability for a normal prior, by Newton's method. Outcomes that are all alike have no trend. Work:
+  // posterior probability for a normal prior, by Newton's method. Outcomes that are all equal have no trend. Work:
   // outcomes * effects^2.
   void fit(std::span<const double> points, std::span<const double> outcomes);
   // The expected outcome, from -1 to 1.
   double expected(std::span<const double> at) const;
-  // The largest variance of an outcome with the expectation of expected(); 1 if the outcomes are all alike, which tells
+  // The largest variance of an outcome with the expectation of expected(); 1 if all outcomes are equal, which tells
   // little of other points.
   double most_variance(std::span<const double> at) const;
 
@@ -32,8 +32,8 @@ class LogisticTrend {
 
   std::vector<bool> is_categorical_;
   std::map<std::pair<size_t, double>, size_t> categories_;  // effects of values of categorical coordinates
-  std::vector<double> effects_;                             // first the constant; none if the outcomes are all alike
-  double alike_ = 0;                                        // the outcome, if all are alike
+  std::vector<double> effects_;                             // first the constant; none if all outcomes are equal
+  double only_outcome_ = 0;                                 // the outcome, if all are equal
 };
 
 }  // namespace terrace::search
