@@ -13,7 +13,7 @@
 #include "bench/random_corpus.h"
 #include "terrace/checkpoint/snapshot.h"
 #include "terrace/models/families.h"
-#include "terrace/train/hooks/hooks.h"
+#include "terrace/run/hooks/hooks.h"
 
 namespace {
 
@@ -72,7 +72,7 @@ void measure(const config::Config& config, Times& times) {
   std::filesystem::remove_all(config.checkpoint.folder);
   train::Trainer trainer(config, {});
   std::vector<double> all;
-  train::add_standard_hooks(trainer);
+  run::add_standard_hooks(trainer);
   trainer.add_hook(std::make_unique<Stopwatch>(all));
   trainer.run();
   // The first save takes its memory, the first steps warm up.

@@ -19,15 +19,15 @@
 #include "terrace/base/error.h"
 #include "terrace/base/text/json.h"
 #include "terrace/config/family.h"
+#include "terrace/run/evaluate_checkpoint.h"
 #include "terrace/train/agreement.h"
-#include "terrace/train/evaluate_checkpoint.h"
 #include "terrace/train/stop_request.h"
 
 namespace terrace::cli {
 namespace {
 
 struct EvaluateArguments {
-  train::EvaluationRequest request;
+  run::EvaluationRequest request;
   bool whole_samples = false;
   bool json = false;
 };
@@ -35,7 +35,7 @@ struct EvaluateArguments {
 // A count of the family's items; a sum of weights may be a fraction.
 Json count_json(double count) { return count == std::floor(count) ? Json(static_cast<int64_t>(count)) : Json(count); }
 
-Json figures_json(const train::CheckpointEvaluation& result, const train::HeldOutFigures& found) {
+Json figures_json(const run::CheckpointEvaluation& result, const train::HeldOutFigures& found) {
   Json json = {{"loss", found.loss}};
   for (size_t i = 0; i < result.figures.size(); ++i) json[result.figures[i].name] = found.figures[i];
   json[result.config.family->items] = count_json(found.count);
@@ -43,15 +43,15 @@ Json figures_json(const train::CheckpointEvaluation& result, const train::HeldOu
 }
 
 void add_bytes(const train::HeldOutFigures& found, uint64_t bytes, Json& json) {
-  json["bits_per_byte"] = train::CheckpointEvaluation::bits_per_byte(found, bytes);
+  json["bits_per_byte"] = run::CheckpointEvaluation::bits_per_byte(found, bytes);
   json["bytes"] = bytes;
 }
 
-uint64_t all_bytes(const train::CheckpointEvaluation& result) {
+uint64_t all_bytes(const run::CheckpointEvaluation& result) {
   return std::accumulate(result.bytes.begin(), result.bytes.end(), uint64_t{0});
 }
 
-Json json_of(const train::CheckpointEvaluation& result) {
+Json json_of(const run::CheckpointEvaluation& result) {
   Json json = {{"checkpoint", result.checkpoint.string()}, {"step", result.step}};
   json.update(figures_json(result, result.evaluation.all));
   if (!result.bytes.empty()) add_bytes(result.evaluation.all, all_bytes(result), json);
@@ -72,7 +72,7 @@ std::string heading_of(const observe::Figure& figure) {
 }
 
 // A row for each dataset; of a family with many figures, a row for each figure instead.
-void print_table(const train::CheckpointEvaluation& result) {
+void print_table(const run::CheckpointEvaluation& result) {
   std::vector<train::HeldOutFigures> rows = result.evaluation.by_dataset;
   if (rows.size() > 1) {
     rows.push_back(result.evaluation.all);
@@ -101,11 +101,11 @@ void print_table(const train::CheckpointEvaluation& result) {
 }
 
 // The loss in bits, and by how many bytes of text it is divided, which does not depend on the tokenizer.
-void print_bits_per_byte(const train::CheckpointEvaluation& result) {
+void print_bits_per_byte(const run::CheckpointEvaluation& result) {
   if (result.bytes.empty()) return;
   const auto print = [](const std::string& dataset, const train::HeldOutFigures& found, uint64_t bytes) {
     fmt::print("{}: {:.6f} bits per byte of {} bytes of text\n", dataset,
-               train::CheckpointEvaluation::bits_per_byte(found, bytes), bytes);
+               run::CheckpointEvaluation::bits_per_byte(found, bytes), bytes);
   };
   const std::vector<train::HeldOutFigures>& rows = result.evaluation.by_dataset;
   for (size_t i = 0; i < rows.size(); ++i) print(rows[i].dataset, rows[i], result.bytes.at(i));
@@ -113,7 +113,7 @@ void print_bits_per_byte(const train::CheckpointEvaluation& result) {
 }
 
 // A loss that is no number says that the weights are none, or that the model overflows.
-void check_finite(const train::CheckpointEvaluation& result) {
+void check_finite(const run::CheckpointEvaluation& result) {
   std::vector<std::string> problems;
   for (const train::HeldOutFigures& found : result.evaluation.by_dataset) {
     if (!std::isfinite(found.loss)) problems.push_back(fmt::format("{}: the loss is {}", found.dataset, found.loss));
@@ -131,10 +131,10 @@ void run_evaluation(EvaluateArguments& arguments) {
   LaunchedRanks ranks = connect(arguments.request.ranks);
   const bool is_reporting_rank = ranks.is_reporting_rank();
   arguments.request.world = ranks.world.get();
-  std::optional<train::CheckpointEvaluation> result;
+  std::optional<run::CheckpointEvaluation> result;
   std::optional<train::Refusal> refusal;
   try {
-    result = train::evaluate_checkpoint(arguments.request);
+    result = run::evaluate_checkpoint(arguments.request);
   } catch (const train::Refusal& all_know) {
     refusal = all_know;
   }
@@ -158,7 +158,7 @@ void run_evaluation(EvaluateArguments& arguments) {
 
 void add_evaluate_command(CLI::App& app) {
   auto arguments = std::make_shared<EvaluateArguments>();
-  train::EvaluationRequest& request = arguments->request;
+  run::EvaluationRequest& request = arguments->request;
   CLI::App* command = app.add_subcommand("evaluate", "Compute the loss of a checkpoint on held-out data");
   command
       ->add_option("checkpoint", request.checkpoint,

@@ -20,23 +20,22 @@
 #include "terrace/base/text/plural.h"
 #include "terrace/data/fields/scores/forecast_file.h"
 #include "terrace/data/fields/scores/forecast_times.h"
+#include "terrace/run/forecast_checkpoint.h"
 #include "terrace/train/agreement.h"
-#include "terrace/train/forecast_checkpoint.h"
 #include "terrace/train/stop_request.h"
 
 namespace terrace::cli {
 namespace {
 
 struct ForecastArguments {
-  train::ForecastRequest request;
+  run::ForecastRequest request;
   data::ForecastTimes times;
   std::string output;
   bool overwrite = false, json = false;
 };
 
 // The contents of the file, for a script.
-Json result_json(const ForecastArguments& arguments, const train::ForecastModel& model,
-                 const data::ForecastPlan& plan) {
+Json result_json(const ForecastArguments& arguments, const run::ForecastModel& model, const data::ForecastPlan& plan) {
   const data::FieldsDescription& all = model.source.description();
   Json starts = Json::array(), leads = Json::array();
   for (const int64_t start : plan.starts) {
@@ -71,7 +70,7 @@ void run_forecast(ForecastArguments& arguments) {
   const bool is_reporting_rank = ranks.is_reporting_rank();
   std::unique_ptr<data::ForecastWriter> writer;
   Json result;
-  arguments.request.plan = [&](const train::ForecastModel& model) {
+  arguments.request.plan = [&](const run::ForecastModel& model) {
     check_new_file(arguments.output, "--output", "forecast.nc", arguments.overwrite);
     data::ForecastPlan plan = data::plan_forecasts(model.source, arguments.times, model.knows_lead);
     if (is_reporting_rank) {
@@ -80,7 +79,7 @@ void run_forecast(ForecastArguments& arguments) {
     }
     return plan;
   };
-  arguments.request.begin = [](const train::ForecastModel&, const data::ForecastPlan&) {};
+  arguments.request.begin = [](const run::ForecastModel&, const data::ForecastPlan&) {};
   arguments.request.take = [&](size_t start, size_t lead, std::span<const float> fields) {
     writer->write(start, lead, 0, fields);
   };

@@ -21,7 +21,7 @@ void add_lead_options(CLI::App& command, data::ForecastTimes& times) {
       "Predict in steps of this length, each from the forecast before it, with every step up to the lead");
 }
 
-void add_model_options(CLI::App& command, train::CheckpointRequest& model) {
+void add_model_options(CLI::App& command, run::CheckpointRequest& model) {
   command
       .add_option("--ranks", model.ranks,
                   "Number of ranks, as threads of this process; under mpirun or srun each process is a rank")
@@ -34,7 +34,7 @@ void add_model_options(CLI::App& command, train::CheckpointRequest& model) {
       ->capture_default_str();
 }
 
-data::ForecastHeader forecast_header(const train::ForecastModel& model, const data::ForecastPlan& plan) {
+data::ForecastHeader forecast_header(const run::ForecastModel& model, const data::ForecastPlan& plan) {
   const data::FieldsDescription& all = model.source.description();
   data::ForecastHeader header{.grid = {all.latitudes, all.longitudes}, .calendar = all.calendar};
   header.source = fmt::format("terrace, {} at step {}", model.checkpoint.string(), model.step);
@@ -68,8 +68,8 @@ void run_and_leave(LaunchedRanks& ranks, const std::function<bool()>& run) {
   if (!finished) throw UserError(is_reporting_rank ? "stopped on request, without a result" : "", ExitCode::stopped);
 }
 
-void forecast_and_leave(const train::ForecastRequest& request, LaunchedRanks& ranks) {
-  run_and_leave(ranks, [&] { return train::forecast_checkpoint(request); });
+void forecast_and_leave(const run::ForecastRequest& request, LaunchedRanks& ranks) {
+  run_and_leave(ranks, [&] { return run::forecast_checkpoint(request); });
 }
 
 }  // namespace terrace::cli

@@ -7,21 +7,21 @@
 #include "cli/training/launched_ranks.h"
 #include "terrace/data/fields/scores/forecast_file.h"
 #include "terrace/data/fields/scores/forecast_times.h"
-#include "terrace/train/forecast_checkpoint.h"
+#include "terrace/run/forecast_checkpoint.h"
 
 namespace terrace::cli {
 
 void add_lead_options(CLI::App& command, data::ForecastTimes& times);
-void add_model_options(CLI::App& command, train::CheckpointRequest& model);
+void add_model_options(CLI::App& command, run::CheckpointRequest& model);
 
 // The header of a file of these forecasts.
-data::ForecastHeader forecast_header(const train::ForecastModel& model, const data::ForecastPlan& plan);
+data::ForecastHeader forecast_header(const run::ForecastModel& model, const data::ForecastPlan& plan);
 
 // Ends the ranks' connection behind `run`, which returns false where a stop was requested. Throws UserError on all
 // ranks, with text on one, for mistakes and where a stop was requested.
 void run_and_leave(LaunchedRanks& ranks, const std::function<bool()>& run);
 // Makes the forecasts and ends the ranks' connection. Throws UserError on all ranks, with text on one, for mistakes and
 // where a stop was requested.
-void forecast_and_leave(const train::ForecastRequest& request, LaunchedRanks& ranks);
+void forecast_and_leave(const run::ForecastRequest& request, LaunchedRanks& ranks);
 
 }  // namespace terrace::cli

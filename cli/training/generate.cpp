@@ -28,12 +28,13 @@
 #include "terrace/generate/load.h"
 #include "terrace/generate/memory_check.h"
 #include "terrace/mesh/group.h"
+#include "terrace/run/check_start.h"
+#include "terrace/run/run_training.h"
 #include "terrace/train/agreement.h"
-#include "terrace/train/check_start.h"
 #include "terrace/train/device.h"
 #include "terrace/train/prepare_machine.h"
-#include "terrace/train/run.h"
 #include "terrace/train/trainer.h"
+#include "terrace/train/world_options.h"
 
 namespace terrace::cli {
 namespace {
@@ -111,7 +112,7 @@ ContinuationPrinter::Form form_of(const GenerateArguments& arguments) {
 
 // The memory that the continuations may take, before the weights do.
 generate::FreeMemory free_memory(const at::Device& device, const comm::World* world) {
-  const plan::AvailableMemory available = train::available_memory(device);
+  const plan::AvailableMemory available = run::available_memory(device);
   generate::FreeMemory free{
       .machine = available.machine, .gpu = available.gpu.value_or(0), .on_gpu = available.gpu.has_value()};
   if (world != nullptr) {

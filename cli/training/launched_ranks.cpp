@@ -14,11 +14,12 @@
 #include "terrace/base/terminal/log.h"
 #include "terrace/config/load_for_check.h"
 #include "terrace/models/families.h"
+#include "terrace/run/check_start.h"
+#include "terrace/run/resumed_checkpoint.h"
+#include "terrace/run/run_training.h"
+#include "terrace/run/start_facts.h"
 #include "terrace/train/agreement.h"
-#include "terrace/train/check_start.h"
-#include "terrace/train/resumed_checkpoint.h"
-#include "terrace/train/run.h"
-#include "terrace/train/start_facts.h"
+#include "terrace/train/world_options.h"
 
 namespace terrace::cli {
 namespace {
@@ -96,7 +97,7 @@ LaunchedRanks load_and_connect(const std::string& config, const std::vector<std:
 LaunchedRanks load_for_check_and_connect(const std::string& config, const std::vector<std::string>& overrides,
                                          int64_t threads, const std::string& resume) {
   const auto file_problems = [&](const config::Config& read) {
-    return train::file_problems(read, train::is_new_run(resume, read.checkpoint.folder));
+    return run::file_problems(read, run::is_new_run(resume, read.checkpoint.folder));
   };
   return connect_with([&] { return config::load_for_check(config, models::families(), overrides, file_problems); },
                       threads);
@@ -110,7 +111,7 @@ void check_same_configuration(LaunchedRanks& ranks) {
   std::optional<UserError> refusal;
   try {
     const auto all = ranks.world->connect(mesh::all_ranks("start", ranks.world->size()));
-    train::check_same(*all, train::program_facts(ranks.config));
+    train::check_same(*all, run::program_facts(ranks.config));
   } catch (const train::Refusal& all_know) {
     refusal = all_know;
   }

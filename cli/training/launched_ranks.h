@@ -37,7 +37,7 @@ LaunchedRanks load_for_check_and_connect(const std::string& config, const std::v
 LaunchedRanks connect(int64_t threads);
 
 // Throws UserError on all processes of a launch, with text on the first alone, if they read different configurations or
-// are different programs. (train::run compares both, and more, itself.)
+// are different programs. (run::run_training compares both, and more, itself.)
 void check_same_configuration(LaunchedRanks& ranks);
 
 }  // namespace terrace::cli

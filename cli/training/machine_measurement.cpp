@@ -9,11 +9,12 @@
 #include "terrace/comm/threads/threads.h"
 #include "terrace/measure/calibrate.h"
 #include "terrace/observe/memory.h"
+#include "terrace/run/run_training.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/device.h"
 #include "terrace/train/prepare_machine.h"
-#include "terrace/train/run.h"
 #include "terrace/train/trainer.h"
+#include "terrace/train/world_options.h"
 
 namespace terrace::cli {
 

@@ -19,7 +19,7 @@
 #include "terrace/base/text/json.h"
 #include "terrace/comm/launcher.h"
 #include "terrace/data/fields/scores/forecast_times.h"
-#include "terrace/train/checkpoint_ranks.h"
+#include "terrace/run/checkpoint_ranks.h"
 
 namespace terrace::cli {
 namespace {
@@ -27,8 +27,8 @@ namespace {
 struct PredictArguments {
   std::vector<std::string> checkpoints;
   std::string data, split = "test", output, csv, page, dataset, serve;
-  data::ForecastTimes times;           // leads and rollout, of fields
-  train::CheckpointRequest resources;  // of fields; of structures the threads alone
+  data::ForecastTimes times;         // leads and rollout, of fields
+  run::CheckpointRequest resources;  // of fields; of structures the threads alone
   bool overwrite = false, json = false;
 };
 

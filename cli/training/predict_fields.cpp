@@ -21,7 +21,7 @@
 #include "terrace/ensemble/field_predictions.h"
 #include "terrace/ensemble/judgement.h"
 #include "terrace/models/families.h"
-#include "terrace/train/forecast_checkpoint.h"
+#include "terrace/run/forecast_checkpoint.h"
 #include "terrace/train/stop_request.h"
 
 namespace terrace::cli {
@@ -60,7 +60,7 @@ class FieldsPrediction {
 
  private:
   // A part of the validation times, to which scales of the spread are fitted, where the test part is predicted.
-  void plan_validation(const train::ForecastModel& model) {
+  void plan_validation(const run::ForecastModel& model) {
     if (asked_.split != "test" || asked_.members.size() == 1) return;
     if (!model.source.description().splits.contains("validation")) return;
     const auto has_starts = [&](int64_t lead) { return !model.source.starts_into("validation", lead).empty(); };
@@ -71,28 +71,28 @@ class FieldsPrediction {
 
   bool forecast_part(size_t number, LaunchedRanks& ranks) {
     for (size_t member = 0; member < asked_.members.size(); ++member) {
-      if (!train::forecast_checkpoint(request_of(number, member, ranks))) return false;
+      if (!run::forecast_checkpoint(request_of(number, member, ranks))) return false;
     }
     return true;
   }
 
-  train::ForecastRequest request_of(size_t number, size_t member, LaunchedRanks& ranks) {
-    train::ForecastRequest request;
+  run::ForecastRequest request_of(size_t number, size_t member, LaunchedRanks& ranks) {
+    run::ForecastRequest request;
     request.model = asked_.resources;
     request.fields = asked_.data;
     request.model.checkpoint = asked_.members[member];
     request.model.world = ranks.world.get();
-    request.plan = [this, number, member, is_reporting = ranks.is_reporting_rank()](const train::ForecastModel& model) {
+    request.plan = [this, number, member, is_reporting = ranks.is_reporting_rank()](const run::ForecastModel& model) {
       return plan_of(number, member, model, is_reporting);
     };
-    request.begin = [](const train::ForecastModel&, const data::ForecastPlan&) {};
+    request.begin = [](const run::ForecastModel&, const data::ForecastPlan&) {};
     request.take = [this, number, member](size_t start, size_t lead, std::span<const float> fields) {
       parts_[number].predictions->add(member, start, lead, fields);
     };
     return request;
   }
 
-  data::ForecastPlan plan_of(size_t number, size_t member, const train::ForecastModel& model, bool is_reporting) {
+  data::ForecastPlan plan_of(size_t number, size_t member, const run::ForecastModel& model, bool is_reporting) {
     const std::vector<std::string>& outputs = model.source.request().outputs;
     data::ForecastPlan plan =
         data::plan_forecasts_of_split(model.source, parts_[number].split, asked_.times, model.knows_lead);
@@ -115,7 +115,7 @@ class FieldsPrediction {
     return plan;
   }
 
-  void check_same(const PartOfTimes& first, const train::ForecastModel& model, const data::ForecastPlan& plan) const {
+  void check_same(const PartOfTimes& first, const run::ForecastModel& model, const data::ForecastPlan& plan) const {
     const std::vector<std::string>& outputs = model.source.request().outputs;
     const std::string model_of_first = asked_.members.front().string();
     if (outputs != first.outputs) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "terrace/data/fields/scores/forecast_times.h"
-#include "terrace/train/checkpoint_ranks.h"
+#include "terrace/run/checkpoint_ranks.h"
 
 namespace terrace::cli {
 
@@ -14,8 +14,8 @@ struct FieldsToPredict {
   std::vector<std::filesystem::path> members = {};
   std::string data = {};  // prefix of prepared fields
   std::string split = "test", output = {};
-  data::ForecastTimes times = {};           // leads and rollout alone
-  train::CheckpointRequest resources = {};  // ranks, threads and device
+  data::ForecastTimes times = {};         // leads and rollout alone
+  run::CheckpointRequest resources = {};  // ranks, threads and device
   bool overwrite = false, json = false;
 };
 

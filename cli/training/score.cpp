@@ -27,7 +27,7 @@
 #include "terrace/data/fields/scores/score_file.h"
 #include "terrace/data/fields/scores/score_page.h"
 #include "terrace/data/fields/scores/score_report.h"
-#include "terrace/train/forecast_checkpoint.h"
+#include "terrace/run/forecast_checkpoint.h"
 #include "terrace/train/stop_request.h"
 
 namespace terrace::cli {
@@ -35,7 +35,7 @@ namespace {
 
 struct ScoreArguments {
   std::string source;  // a checkpoint or a file of forecasts
-  train::ForecastRequest request;
+  run::ForecastRequest request;
   data::ForecastTimes times;
   std::vector<std::string> variables;
   std::string split = "test", csv, page, page_start;
@@ -132,20 +132,20 @@ std::vector<size_t> places_of(const std::vector<std::string>& variables, const s
 
 void score_checkpoint(ScoreArguments& arguments) {
   LaunchedRanks ranks = connect(arguments.request.model.ranks);
-  train::ForecastRequest& request = arguments.request;
+  run::ForecastRequest& request = arguments.request;
   request.model.checkpoint = arguments.source;
   request.model.world = ranks.world.get();
   std::unique_ptr<data::FieldsDataset> data;  // outlives the model
   std::optional<Scoring> scoring;
   std::vector<size_t> outputs;
   std::vector<int64_t> starts;
-  request.plan = [&](const train::ForecastModel& model) {
+  request.plan = [&](const run::ForecastModel& model) {
     check_outputs(arguments);
     if (arguments.variables.empty()) arguments.variables = model.source.request().outputs;
     outputs = places_of(arguments.variables, model.source.request().outputs);
     return data::plan_forecasts_of_split(model.source, arguments.split, arguments.times, model.knows_lead);
   };
-  request.begin = [&](const train::ForecastModel& model, const data::ForecastPlan& plan) {
+  request.begin = [&](const run::ForecastModel& model, const data::ForecastPlan& plan) {
     data = std::make_unique<data::FieldsDataset>(model.source.config().fields);
     starts = plan.starts;
     scoring.emplace(arguments, *data, arguments.variables, plan.leads);

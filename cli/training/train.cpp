@@ -31,10 +31,10 @@
 #include "terrace/measure/matmul_rate.h"
 #include "terrace/observe/summary.h"
 #include "terrace/ops/products/products.h"
+#include "terrace/run/check_run.h"
+#include "terrace/run/run_training.h"
 #include "terrace/train/agreement.h"
-#include "terrace/train/check_run.h"
 #include "terrace/train/report_request.h"
-#include "terrace/train/run.h"
 #include "terrace/train/stop_request.h"
 
 namespace terrace::cli {
@@ -74,13 +74,13 @@ machine::Machine measure_own_machine(comm::World& world, const at::Device& devic
   return measure_machine(world, device, {.name = "this machine", .quick = true, .types = {type}});
 }
 
-Json json_of(const train::Profile& profile) {
+Json json_of(const run::Profile& profile) {
   Json json = {{"first_step", profile.first_step}, {"last_step", profile.last_step}, {"trace", profile.trace.string()}};
   json.update(profile.operations.json());
   return json;
 }
 
-void print_profile(const train::Profile& profile) {
+void print_profile(const run::Profile& profile) {
   fmt::print("steps {} to {}: {} a step on the clock\n{}trace {}, opens in Perfetto and chrome://tracing\n",
              profile.first_step, profile.last_step,
              format_seconds(profile.operations.seconds / static_cast<double>(profile.operations.steps)),
@@ -99,7 +99,7 @@ std::string resume_command(const TrainArguments& arguments, bool launched) {
 }
 
 // The result of the run, with the figures of terrace report.
-Json closing_json(const config::Config& config, const train::RunResult& result) {
+Json closing_json(const config::Config& config, const run::RunResult& result) {
   Json json = {{"checkpoint", result.checkpoint.string()}, {"step", result.step}, {"finished", result.finished}};
   json["metrics"] = (std::filesystem::path(config.checkpoint.folder) / "metrics.jsonl").string();
   json.update(observe::summarize_run(config.checkpoint.folder));
@@ -111,7 +111,7 @@ bool names_folder(const std::vector<std::string>& overrides) {
   return std::ranges::any_of(overrides, [](const std::string& text) { return text.starts_with("checkpoint.folder"); });
 }
 
-train::RunOptions options_of(const TrainArguments& arguments, const LaunchedRanks& ranks) {
+run::RunOptions options_of(const TrainArguments& arguments, const LaunchedRanks& ranks) {
   return {.ranks = arguments.ranks,
           .world = ranks.world.get(),
           .resume = arguments.resume,
@@ -129,7 +129,7 @@ Json json_of(const plan::MemoryNeed& need) {
           {"total", need.all()}};
 }
 
-Json json_of(const train::RunCheck& check, const config::Config& config) {
+Json json_of(const run::RunCheck& check, const config::Config& config) {
   Json json = {{"ready", check.problems.empty()},
                {"errors", check.problems},
                {"exit_code", static_cast<int>(check.code)},
@@ -147,7 +147,7 @@ Json json_of(const train::RunCheck& check, const config::Config& config) {
   return json;
 }
 
-void print_check(const train::RunCheck& check, const config::Config& config) {
+void print_check(const run::RunCheck& check, const config::Config& config) {
   const auto parts = [](const plan::MemoryNeed& need) {
     return fmt::format("{}: {} for {}, {} for activations", format_bytes(need.all()),
                        format_bytes(need.states + need.copies), need.states_text(), format_bytes(need.activations));
@@ -174,10 +174,10 @@ void print_check(const train::RunCheck& check, const config::Config& config) {
 // Under a launcher only the first rank has the result, and the exit code of the problems.
 void run_check(const TrainArguments& arguments, LaunchedRanks& ranks) {
   const bool is_reporting_rank = ranks.is_reporting_rank();
-  train::RunCheck check;
+  run::RunCheck check;
   std::optional<train::Refusal> refusal;
   try {
-    check = train::check_run(ranks.config, options_of(arguments, ranks));
+    check = run::check_run(ranks.config, options_of(arguments, ranks));
   } catch (const train::Refusal& all_know) {
     refusal = all_know;
   }
@@ -213,7 +213,7 @@ void run_training(const TrainArguments& arguments) {
   if (arguments.check) return run_check(arguments, ranks);
   if (!arguments.no_doctor) warn_of_node(ranks);
   Json json;
-  const auto report = [&](const train::Profile& profile) {
+  const auto report = [&](const run::Profile& profile) {
     if (arguments.json) {
       json["profile"] = json_of(profile);
     } else {
@@ -223,16 +223,16 @@ void run_training(const TrainArguments& arguments) {
   const auto measure = [is_reporting_rank](const at::Device& device, at::ScalarType type) {
     return measure_peak(device, type, is_reporting_rank);
   };
-  train::RunResult result;
+  run::RunResult result;
   std::optional<train::Refusal> refusal;
   try {
-    train::RunOptions options = options_of(arguments, ranks);
+    run::RunOptions options = options_of(arguments, ranks);
     options.measure_peak = measure;
     options.choose_products = measure::faster_products;
     options.measure_machine = measure_own_machine;
     options.report_profile = report;
     options.began = began;
-    result = train::run(config, options);
+    result = run::run_training(config, options);
   } catch (const train::Refusal& all_know) {
     refusal = all_know;
   }
@@ -274,7 +274,7 @@ void add_train_command(CLI::App& app) {
       ->add_option("--profile", arguments->profile_steps,
                    fmt::format("Record the operations of N steps after the first {}, print how much time each takes, "
                                "and write a Chrome trace into the run's folder",
-                               train::profile_warm_up))
+                               run::profile_warm_up))
       ->check(positive());
   command
       ->add_option("--stop-after", arguments->stop_after,

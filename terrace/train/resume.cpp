@@ -13,7 +13,7 @@
 #include "terrace/nn/precision.h"
 #include "terrace/parallel/states.h"
 #include "terrace/train/agreement.h"
-#include "terrace/train/check_start.h"
+#include "terrace/train/check_resumed.h"
 #include "terrace/train/gradient_errors.h"
 #include "terrace/train/initial_weights.h"
 #include "terrace/train/kernel_record.h"

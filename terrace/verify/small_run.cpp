@@ -20,8 +20,8 @@
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/rank_share.h"
 #include "terrace/train/device.h"
-#include "terrace/train/run.h"
 #include "terrace/train/training_step.h"
+#include "terrace/train/world_options.h"
 #include "terrace/verify/deterministic_kernels.h"
 #include "terrace/verify/gather.h"
 

@@ -17,7 +17,7 @@
 #include "terrace/config/config.h"
 #include "terrace/models/families.h"
 #include "terrace/observe/metrics.h"
-#include "terrace/train/run.h"
+#include "terrace/run/run_training.h"
 #include "tests/parallel/layouts.h"
 #include "tests/scratch_folder.h"
 
@@ -42,7 +42,7 @@ class RunsOfFamily : public testing::Test {
   Result run(int64_t ranks, const std::vector<std::string>& overrides, const std::string& resume = "") {
     const config::Config settings = config(overrides);
     if (resume.empty()) std::filesystem::remove_all(settings.checkpoint.folder);
-    const train::RunResult done = train::run(settings, {.ranks = ranks, .resume = resume});
+    const run::RunResult done = run::run_training(settings, {.ranks = ranks, .resume = resume});
     return {tensors_of(done.checkpoint, settings), observe::read_metrics(settings.checkpoint.folder)};
   }
 

@@ -10,8 +10,8 @@
 #include "terrace/config/config.h"
 #include "terrace/data/text/corpus_writer.h"
 #include "terrace/models/families.h"
+#include "terrace/run/run_training.h"
 #include "terrace/train/prepare_machine.h"
-#include "terrace/train/run.h"
 #include "terrace/train/trainer.h"
 
 namespace {
@@ -77,9 +77,9 @@ int main() {
 
     // The whole run: checks, log, metrics, checkpoints, signals.
     std::vector<double> rates;
-    train::RunOptions options;
+    run::RunOptions options;
     options.prepare = [&](train::Trainer& trainer) { trainer.add_hook(std::make_unique<HalvedRate>(rates)); };
-    const train::RunResult result = train::run(config, options);
+    const run::RunResult result = run::run_training(config, options);
     if (!result.finished || rates != std::vector<double>{1e-2, 1e-2, 1e-2, 5e-3, 5e-3, 5e-3}) return 1;
 
     // A loop of one's own: nothing is written, and every step is yours.

@@ -13,7 +13,7 @@
 #include "terrace/data/graphs/prepare_graphs.h"
 #include "terrace/models/families.h"
 #include "terrace/predict/c_interface.h"
-#include "terrace/train/run.h"
+#include "terrace/run/run_training.h"
 #include "tests/families/pairs_of_atoms.h"
 #include "tests/scratch_folder.h"
 
@@ -36,7 +36,7 @@ class GraphPredictorTest : public ::testing::Test {
         "[data]\ntrain = [\"{0}\"]\n[train]\nglobal_batch = 20\nmicro_batch = 20\nsteps = 200\nthreads = 1\n"
         "device = \"cpu\"\n[optimizer]\nlearning_rate = 5e-3\n[checkpoint]\nfolder = \"{0}_run\"\n",
         pairs);
-    train::run(config::parse(toml, "pairs.toml", models::families()), {});
+    run::run_training(config::parse(toml, "pairs.toml", models::families()), {});
     model_ = std::make_unique<const GraphPredictor>(pairs + "_run");
   }
   static void TearDownTestSuite() {
@@ -68,7 +68,7 @@ TEST(GraphPredictorWithBatchNorm, PredictsWithRunningStatistics) {
       "[data]\ntrain = [\"{0}\"]\n[train]\nglobal_batch = 40\nsteps = 300\nthreads = 1\ndevice = \"cpu\"\n"
       "[optimizer]\nlearning_rate = 5e-3\n[checkpoint]\nfolder = \"{0}_run\"\n",
       pairs);
-  train::run(config::parse(toml, "pairs.toml", models::families()), {.ranks = 2});
+  run::run_training(config::parse(toml, "pairs.toml", models::families()), {.ranks = 2});
   const GraphPredictor model(pairs + "_run");
   for (const double distance : {1.0, 1.2, 1.6, 2.0}) {
     const Structure structure{.species = {6, 6}, .positions = {0.1, 0.2, 0.3, 0.1 + distance, 0.2, 0.3}};

@@ -12,11 +12,12 @@
 
 #include "terrace/comm/threads/threads.h"
 #include "terrace/data/data_of_family.h"
+#include "terrace/run/run_training.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/partition.h"
 #include "terrace/schedule/rank_share.h"
-#include "terrace/train/run.h"
 #include "terrace/train/trainer.h"
+#include "terrace/train/world_options.h"
 #include "tests/families/chains_of_atoms.h"
 #include "tests/families/runs.h"
 

@@ -60,9 +60,9 @@ TEST_F(GridLayouts, WriteTheSameForecast) {
     Keys keys = keys_of(layout, {"train.steps=1", "optimizer.learning_rate=1e-30"});  // the weights stay as they begin
     const std::filesystem::path file = folder_ / "forecast.txt";
     std::filesystem::remove(file);
-    train::run(config(keys), {.ranks = layout.ranks, .prepare = [&](train::Trainer& trainer) {
-                                trainer.add_hook(std::make_unique<WritesForecast>(file));
-                              }});
+    run::run_training(config(keys), {.ranks = layout.ranks, .prepare = [&](train::Trainer& trainer) {
+                                       trainer.add_hook(std::make_unique<WritesForecast>(file));
+                                     }});
     std::vector<double> values;
     std::ifstream numbers(file);
     for (double value = 0; numbers >> value;) values.push_back(value);

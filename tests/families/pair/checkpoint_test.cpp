@@ -7,9 +7,10 @@
 #include "terrace/base/error.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/parallel/states.h"
-#include "terrace/train/check_run.h"
+#include "terrace/run/check_run.h"
 #include "terrace/train/initial_weights.h"
 #include "terrace/train/trainer.h"
+#include "terrace/train/world_options.h"
 #include "tests/families/pair/runs.h"
 
 namespace terrace::pair {
@@ -143,15 +144,15 @@ TEST_F(FamilyCheckpoints, AWiderModelBeginsWithTheSameBitsAtEveryLayout) {
 TEST_F(FamilyCheckpoints, ACheckSaysWhatIsNotTakenAsItIs) {
   const Keys keys = {"train.initial_weights=" + stored().string(), "model.buffers=true",
                      "checkpoint.folder=" + (folder_ / "new").string()};
-  EXPECT_EQ(train::check_run(config(keys), {}).initial_weights, "");
-  EXPECT_EQ(train::check_run(config(with(keys, {"model.layers=5"})), {}).initial_weights,
+  EXPECT_EQ(run::check_run(config(keys), {}).initial_weights, "");
+  EXPECT_EQ(run::check_run(config(with(keys, {"model.layers=5"})), {}).initial_weights,
             "5 tensors at their initial values: layers.4.narrow.bias, layers.4.narrow.weight, layers.4.passes, "
             "layers.4.wide.bias, layers.4.wide.weight");
-  EXPECT_EQ(train::check_run(config(with(keys, {"model.layers=2", "model.buffers=false"})), {}).initial_weights,
+  EXPECT_EQ(run::check_run(config(with(keys, {"model.layers=2", "model.buffers=false"})), {}).initial_weights,
             "13 tensors of the checkpoint dropped: layers.0.passes, layers.1.passes, layers.2.narrow.bias, "
             "layers.2.narrow.weight, layers.2.passes, layers.2.wide.bias, layers.2.wide.weight, layers.3.narrow.bias "
             "and 5 more");
-  EXPECT_EQ(train::check_run(config(with(keys, {"model.width=9"})), {}).initial_weights,
+  EXPECT_EQ(run::check_run(config(with(keys, {"model.width=9"})), {}).initial_weights,
             "16 tensors computed: features.bias, features.weight, layers.0.narrow.weight, layers.0.passes, "
             "layers.0.wide.bias, layers.0.wide.weight, layers.1.passes, layers.1.wide.bias and 8 more");
 }
@@ -163,9 +164,9 @@ TEST_F(FamilyCheckpoints, RefusesAShapeThatTheFamilyDoesNotMap) {
   const auto said = AllOf(HasSubstr("train.initial_weights = \"" + checkpoint + "\""),
                           HasSubstr("'features.weight' has shape [8, 6] in the checkpoint and [4, 6] in this model"),
                           HasSubstr("Use the [model] of its config.toml"));
-  EXPECT_THAT(train::check_run(config(keys), {}).problems, ElementsAre(said));
+  EXPECT_THAT(run::check_run(config(keys), {}).problems, ElementsAre(said));
   try {
-    train::run(config(keys), {});
+    run::run_training(config(keys), {});
     FAIL() << "nothing was refused";
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(), said);

@@ -106,9 +106,9 @@ TEST_F(FamilyLayouts, PredictTheSameAtEveryLayout) {
     // With so small a rate all layouts have the weights that they begin with.
     for (const char* key : {"train.steps=1", "optimizer.learning_rate=1e-30", "train.micro_batch=1"})
       all.emplace_back(key);
-    train::run(config(all), {.ranks = ranks, .prepare = [&](train::Trainer& trainer) {
-                               trainer.add_hook(std::make_unique<WritesPredictions>(file));
-                             }});
+    run::run_training(config(all), {.ranks = ranks, .prepare = [&](train::Trainer& trainer) {
+                                      trainer.add_hook(std::make_unique<WritesPredictions>(file));
+                                    }});
     const std::string predictions = read_text(file);
     EXPECT_GT(predictions.size(), 4u);
     if (one.empty()) one = predictions;

@@ -72,7 +72,7 @@ TEST_F(FamilyRuns, EachLossIsAMeanOverTheWholeStep) {
 
 TEST_F(FamilyRuns, ACheckpointKeepsTheFilesOfTheFamily) {
   const std::string samples = read_text(folder_ / "samples.txt");
-  train::run(config({}), {.ranks = 2});
+  run::run_training(config({}), {.ranks = 2});
   const checkpoint::Reader reader(checkpoint::resolve(folder_ / "run"));
   EXPECT_EQ(reader.attached("samples").filename(), "samples.txt");
   EXPECT_EQ(read_text(reader.attached("samples")), samples);
@@ -156,9 +156,9 @@ TEST_F(FamilyRuns, TheFlopsOfAStepAreThoseOfItsItems) {
       std::vector<double> flops;
       const config::Config settings = config(keys);
       std::filesystem::remove_all(settings.checkpoint.folder);
-      train::run(settings, {.ranks = ranks, .prepare = [&](train::Trainer& trainer) {
-                              if (trainer.rank() == 0) trainer.add_hook(std::make_unique<NotesFlops>(flops));
-                            }});
+      run::run_training(settings, {.ranks = ranks, .prepare = [&](train::Trainer& trainer) {
+                                     if (trainer.rank() == 0) trainer.add_hook(std::make_unique<NotesFlops>(flops));
+                                   }});
       const observe::RunMetrics metrics = observe::read_metrics(settings.checkpoint.folder);
       ASSERT_EQ(flops.size(), 4u);
       int64_t items_before = 0;

@@ -1,0 +1,55 @@
+// Checks before a run is built: that the files which a configuration names can be used and that the memory suffices.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "terrace/config/config.h"
+#include "terrace/plan/memory/memory_need.h"
+
+namespace terrace::run {
+
+// A sentence for every problem: datasets that do not exist, a tokenizer that cannot be read or has more tokens than the
+// model, folders of [checkpoint] that cannot be written to, and for a new run a train.initial_weights that does not
+// exist. A run that continues from a checkpoint of its own does not need that one any more.
+std::vector<std::string> file_problems(const config::Config& config, bool is_new_run);
+// Throws one UserError with all problems, whose heading ends with the advice; returns if there are none.
+void throw_file_problems(const std::vector<std::string>& problems, const std::string& advice = "");
+// Throws one UserError with the problems of file_problems(); returns if there are none.
+void check_files(const config::Config& config, bool is_new_run);
+
+// Throws UserError if the folder can be neither found nor made.
+void make_run_folder(const std::string& folder);
+
+// A description of a machine that predicts the steps must exist and have a device for each rank.
+void check_machine(const config::Config& config, int64_t ranks);
+
+// Throws UserError if fewer steps are left than a profile of `profile_steps` steps needs; 0: no profile.
+void check_profile(const config::Config& config, int64_t profile_steps, int64_t steps_done);
+
+// Throws UserError if the run is past the step after which --stop-after ends it; 0: none is given.
+void check_stop_after(const config::Config& config, int64_t stop_after, int64_t steps_done);
+
+// observe.machine of a run that calibrates at its start.
+inline constexpr std::string_view measured_machine = "measure";
+
+// The memory of this machine with which the need of a run is compared.
+plan::AvailableMemory available_memory(const at::Device& device);
+
+// A sentence for each key that has no effect, because of the number of ranks (`here` of them on this machine) or of a
+// --set. The route "auto" counts as "flat".
+std::vector<std::string> idle_keys_of(const config::Config& config, int64_t ranks, int64_t here);
+// Logs these sentences as one warning, if there are any.
+void warn_of_idle_keys(const std::vector<std::string>& sentences);
+
+// The least memory that weights, gradients, optimizer states and activations need on that many ranks, `here` of them on
+// this machine. Throws UserError with ExitCode::infeasible if the machine, or the GPU if the device is one, has less
+// memory available; with train.check_memory = false it logs that as a warning.
+plan::MemoryNeed check_memory(const config::Config& config, int64_t ranks = 1, int64_t here = 1,
+                              const at::Device& device = at::kCPU);
+
+}  // namespace terrace::run

@@ -1,0 +1,298 @@
+// Runs a training from a checked configuration to its last checkpoint, with ranks as threads or as processes.
+#include "terrace/run/run_training.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "terrace/base/error.h"
+#include "terrace/base/files/file_lock.h"
+#include "terrace/base/files/texts_read.h"
+#include "terrace/base/system/start_watch.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/units.h"
+#include "terrace/checkpoint/folder.h"
+#include "terrace/comm/threads/threads.h"
+#include "terrace/config/family.h"
+#include "terrace/machine/machine.h"
+#include "terrace/nn/precision.h"
+#include "terrace/observe/run_process.h"
+#include "terrace/plan/memory/memory_need.h"
+#include "terrace/run/check_start.h"
+#include "terrace/run/choices.h"
+#include "terrace/run/hooks/hooks.h"
+#include "terrace/run/resumed_checkpoint.h"
+#include "terrace/run/run_facts.h"
+#include "terrace/run/shared_folder.h"
+#include "terrace/run/start_facts.h"
+#include "terrace/schedule/pipeline/first_micro_batch.h"
+#include "terrace/schedule/rank_share.h"
+#include "terrace/train/agreement.h"
+#include "terrace/train/check_resumed.h"
+#include "terrace/train/check_tensors.h"
+#include "terrace/train/device.h"
+#include "terrace/train/initial_weights.h"
+#include "terrace/train/prepare_machine.h"
+#include "terrace/train/world_options.h"
+
+namespace terrace::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Restores the whole state from `resumed`, or only the weights from train.initial_weights, if either is given.
+void restore_state(train::Trainer& trainer, const checkpoint::Reader* resumed) {
+  const std::string& initial_weights = trainer.config().train.initial_weights;
+  const Activity activity("reading the checkpoint that the run begins with");
+  if (resumed != nullptr) {
+    trainer.resume(*resumed);
+    if (trainer.rank() == 0) log_info("continues from {}", resumed->path().string());
+  } else if (!initial_weights.empty()) {
+    trainer.take_initial_weights(checkpoint::Reader(checkpoint::resolve(initial_weights)));
+    if (trainer.rank() == 0) log_info("starts from the weights of {}", initial_weights);
+  }
+}
+
+// The settings and facts that all ranks of a run share.
+struct Start {
+  RunInputs inputs;
+  plan::MemoryNeed need;     // on the first rank only
+  plan::MemoryNeed largest;  // of one rank; on the first rank only
+  train::Peak peak;
+  ops::KernelChoice kernels;
+  profile::RankThreads* threads = nullptr;  // if ranks are threads
+};
+
+void log_run_settings(train::Trainer& trainer, const Start& start) {
+  const train::Peak& peak = start.peak;
+  const plan::MemoryNeed& need = start.need;
+  const int threads = at::get_num_threads();
+  const int64_t micro_batch = schedule::micro_batch_of(trainer.config(), trainer.mesh().size("data"));
+  const Sizes& budget = trainer.config().train.micro_batch_sizes;
+  const std::string& samples = trainer.config().family->samples;
+  log_info("{} parameters, {}, micro-batches of {}{}", format_count(nn::whole_elements(trainer.model().parameters())),
+           counted(threads, "thread"),
+           !budget.empty() ? "up to " + sizes_text(budget)
+                           : fmt::format("{} {}", micro_batch,
+                                         plural(static_cast<uint64_t>(micro_batch), singular(samples), samples)),
+           peak.known() ? fmt::format("; {}: {}", peak.name, format_flops(peak.flops_per_second)) : "");
+  log_info("memory{}: {} for {}, {} for activations{}",
+           need.ranks > 1 ? fmt::format(" of {} ranks together", need.ranks) : "",
+           format_bytes(need.states + need.copies), need.states_text(), format_bytes(need.activations),
+           need.ranks > 1 ? fmt::format("; {} for the largest rank", format_bytes(start.largest.all())) : "");
+  if (trainer.mesh().size() == 1) return;
+  const mesh::ShardSizes sizes = mesh::shard_sizes(trainer.config().layout, trainer.mesh());
+  log_info("{} ranks with {} each:\n{}", trainer.mesh().size(), counted(threads, "thread"),
+           mesh::overview(trainer.mesh(), parallel::shown_groups(trainer.mesh(), sizes)));
+}
+
+// One rank of a run, from its first step to its last.
+RunResult run_trainer(train::Trainer& trainer, const Start& start, comm::World& world, Measuring measuring) {
+  const bool is_reporting_rank = world.rank() == 0;
+  if (is_reporting_rank) log_run_settings(trainer, start);
+  restore_state(trainer, start.inputs.resumed);
+  trainer.saving_group().barrier({.what = "load checkpoint"}).wait();  // the saving group waits without a time limit
+  take_texts("");                                                      // all small files of the start are read
+  if (is_reporting_rank) write_run_facts(trainer);
+  add_standard_hooks(trainer, start.inputs.options.began);
+  trainer.add_hook(make_measure_hook(trainer, std::move(measuring)));
+  if (start.inputs.options.profile_steps > 0) {
+    trainer.add_hook(make_profile_hook(trainer, start.inputs.options.profile_steps, start.inputs.options.report_profile,
+                                       start.threads));
+  }
+  if (start.inputs.options.stop_after > 0) trainer.add_hook(make_stop_after_hook(start.inputs.options.stop_after));
+  if (start.inputs.options.prepare) start.inputs.options.prepare(trainer);
+  const bool had_all_steps = trainer.all_steps_done();
+  trainer.run();
+  if (had_all_steps && is_reporting_rank) {
+    log_info("the run had made all its steps up to {}: there is nothing to do; raise train.steps to train on",
+             start.inputs.config.train.steps);
+  }
+  // The name is computed, since this machine may not see the checkpoint of another rank's machine yet.
+  return {.checkpoint = fs::path(start.inputs.config.checkpoint.folder) / checkpoint::step_name(trainer.steps_done()),
+          .step = trainer.steps_done(),
+          .finished = trainer.finished(),
+          .stop_reason = trainer.finished()              ? ""
+                         : trainer.stop_reason().empty() ? "on request"
+                                                         : trainer.stop_reason()};
+}
+
+RunResult run_rank(const Start& start, const at::Device& device, comm::World& world) {
+  std::optional<machine::Machine> machine =
+      train::abort_on_error(world, [&] { return predicted_machine(start.inputs, device, world); });
+  // The meter counts the rank's tensors from the first one until the measured steps are over.
+  const auto meter = std::make_shared<memory::Meter>(device.type());
+  auto metered = std::make_unique<c10::DebugInfoGuard>(c10::DebugInfoKind::PROFILER_STATE, meter);
+  const config::Config config = train::abort_on_error(world, [&] { return with_route(start.inputs, machine, world); });
+  train::Trainer trainer(config, start.peak, start.kernels, &world);
+  return train::abort_on_error(world, [&] {
+    return run_trainer(trainer, start, world,
+                       {.meter = meter, .end = [&] { metered.reset(); }, .machine = std::move(machine)});
+  });
+}
+
+// Checks made once for all ranks before anything is built. Keeps the run's folder locked while it lives.
+struct StartChecks {
+  StartChecks(const config::Config& config, const RunOptions& options, int64_t ranks, int64_t ranks_here,
+              const at::Device& device) {
+    const Activity activity("checking the files and the memory that the run needs");
+    const std::string& folder = config.checkpoint.folder;
+    check_kept_folder(options.config_file, folder);
+    schedule::check_ranks(config, ranks, ranks_here);
+    warn_of_idle_keys(idle_keys_of(config, ranks, ranks_here));
+    schedule::check_noise_scale(config, schedule::mesh_of(config.layout, ranks, ranks_here).size("data"));
+    const bool is_new = is_new_run(options.resume, folder);
+    check_files(config, is_new);
+    if (is_new) train::check_initial_weights(config, train::Depth::manifest);
+    check_machine(config, ranks);
+    need = check_memory(config, ranks, ranks_here, device);
+    largest = plan::least_memory(train::on_device(config, device), ranks, ranks_here, 1);
+    make_run_folder(folder);
+    lock.emplace(
+        fs::path(folder) / ".run.lock",
+        fmt::format("another process trains in {}; wait until it ends, or name another checkpoint.folder", folder));
+    resumed = open_resumed(options, folder);
+    if (resumed) train::check_resumed_config(config, *resumed);
+    const int64_t steps_done = resumed == nullptr ? 0 : resumed->step();
+    check_profile(config, options.profile_steps, steps_done);
+    check_stop_after(config, options.stop_after, steps_done);
+    run_folder = folder;
+    trainer = observe::this_run_process(ranks);
+    trainer.step = steps_done;
+    observe::write_run_process(run_folder, trainer);
+  }
+
+  // Trains, and keeps in the run's folder how that ended.
+  template <typename Train>
+  RunResult recorded(Train&& train) {
+    const auto ended = [&](observe::ProcessState state, const std::string& reason) {
+      trainer.state = state;
+      trainer.reason = reason;
+      observe::write_run_process(run_folder, trainer);
+    };
+    const AtForcedEnd forced([&](const std::string& reason) { ended(observe::ProcessState::stopped, reason); });
+    try {
+      RunResult result = train();
+      trainer.step = result.step;
+      ended(result.finished ? observe::ProcessState::finished : observe::ProcessState::stopped, result.stop_reason);
+      return result;
+    } catch (const UserError& error) {
+      const bool is_stop = error.code == ExitCode::stopped;
+      ended(is_stop ? observe::ProcessState::stopped : observe::ProcessState::failed, error.what());
+      throw;
+    } catch (const std::exception& error) {
+      ended(observe::ProcessState::failed, error.what());
+      throw;
+    }
+  }
+
+  fs::path run_folder;
+  observe::RunProcess trainer;
+  plan::MemoryNeed need, largest;
+  std::optional<FileLock> lock;
+  std::unique_ptr<checkpoint::Reader> resumed;
+};
+
+RunResult run_threads(const RunInputs& inputs, const StartChecks& checks, const at::Device& device) {
+  const config::Config& config = inputs.config;
+  const int64_t ranks = inputs.options.ranks;
+  profile::RankThreads threads;
+  const Activity activity("measuring the speed of this machine and building the model");
+  const train::Peak peak = choose_peak(inputs, threads_of_rank(inputs, ranks), device);
+  const Start start{.inputs = inputs,
+                    .need = checks.need,
+                    .largest = checks.largest,
+                    .peak = peak,
+                    .kernels = choose_kernels(inputs, device),
+                    .threads = &threads};
+  RunResult result;
+  train::end_idle_threads();
+  // A thread that ended with the Refusal would make all ranks write their last calls, which nobody needs then.
+  std::mutex mutex;
+  std::optional<train::Refusal> refusal;
+  comm::run_threads(ranks, train::world_options(config), [&](comm::World& own) {
+    threads.add(own.rank());
+    try {
+      RunResult of_rank = run_rank(start, device, own);
+      if (own.rank() == 0) result = std::move(of_rank);
+    } catch (const train::Refusal& all_know) {
+      const std::lock_guard lock(mutex);
+      if (!refusal || *all_know.what() != '\0') refusal = all_know;
+    }
+  });
+  if (refusal) throw train::Refusal(*refusal);
+  return result;
+}
+
+RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
+  const at::Device device =
+      train::choose_device_of_threads(config.train.device, options.ranks, "train.device = \"cpu\"");
+  StartChecks checks(config, options, options.ranks, options.ranks, device);
+  return checks.recorded([&] {
+    const config::Config with_statistics = train::with_initial_statistics(config, checks.resumed.get(), /*says=*/true);
+    const RunInputs inputs{.config = with_statistics, .options = options, .resumed = checks.resumed.get()};
+    return run_threads(inputs, checks, device);
+  });
+}
+
+RunResult run_as_process(const config::Config& config, const RunOptions& options, comm::World& world) {
+  const auto all = world.connect(mesh::all_ranks("control", world.size()));
+  train::check_same(*all, start_facts(config, options));
+  train::check_same_files(*all, world.ranks_per_node(), [&] { return file_facts(config); });
+  const at::Device device = train::choose_device(config.train.device, world);
+  train::bind_near(device);
+  const bool first = world.rank() == 0;
+  std::optional<StartChecks> checks;
+  std::string small_files;  // descriptions of data, tokenizers and manifests of checkpoints that the checks have read
+  const std::string checkpoint = train::broadcast_result(*all, [&]() -> std::string {
+    const NotedTexts noted;
+    checks.emplace(config, options, world.size(), world.ranks_per_node(), device);
+    small_files = noted.bytes();
+    return checks->resumed ? checks->resumed->path().string() : "";
+  });
+  take_texts(train::broadcast_text(*all, std::move(small_files), 0, "small files"));
+  const auto train = [&] {
+    check_shared_folder(*all, config.checkpoint.folder);
+    std::unique_ptr<checkpoint::Reader> own;
+    if (checkpoint.empty()) {
+      train::check_same_files(*all, world.ranks_per_node(), [&] { return initial_weights_facts(config); });
+    } else {
+      own = open_chosen(world, *all, checkpoint, options);
+    }
+    const checkpoint::Reader* resumed = first ? checks->resumed.get() : own.get();
+    const config::Config with_statistics = train::with_initial_statistics(config, resumed, /*says=*/first);
+    const RunInputs inputs{.config = with_statistics, .options = options, .resumed = resumed};
+    const Activity activity("measuring the speed of this machine and building the model");
+    const int64_t threads = threads_of_rank(inputs, world.size(), &world);
+    const train::Peak peak = choose_peak(inputs, threads, device, *all);
+    const Start start{.inputs = inputs,
+                      .need = first ? checks->need : plan::MemoryNeed{},
+                      .largest = first ? checks->largest : plan::MemoryNeed{},
+                      .peak = peak,
+                      .kernels = choose_kernels(inputs, device, *all)};
+    return run_rank(start, device, world);
+  };
+  return first ? checks->recorded(train) : train();
+}
+
+}  // namespace
+
+RunResult run_training(const config::Config& config, const RunOptions& options) {
+  try {
+    if (!options.world) return run_as_threads(config, options);
+    return train::abort_on_error(*options.world, [&] { return run_as_process(config, options, *options.world); });
+  } catch (const comm::CommError& error) {
+    const std::optional<fs::path> newest = checkpoint::newest(config.checkpoint.folder);
+    throw comm::CommError(fmt::format("{}. {}", error.what(),
+                                      newest ? fmt::format("Continue from {} with --resume auto", newest->string())
+                                             : "There is no checkpoint yet to continue from"));
+  }
+}
+
+}  // namespace terrace::run

@@ -1,0 +1,24 @@
+// Collects everything that the ranks of a run must have in common before they train together.
+#pragma once
+
+#include "terrace/config/config.h"
+#include "terrace/train/agreement.h"
+
+namespace terrace::run {
+
+// Every key of the resolved configuration, the program and the kernels that it computes with on this machine.
+train::StartFacts program_facts(const config::Config& config);
+
+// The content of the family's data that the configuration names, such as the fingerprints of datasets. The fact of a
+// file that cannot be read is the error.
+train::StartFacts file_facts(const config::Config& config);
+
+// The facts about the manifest of train.initial_weights, which new runs alone read.
+train::StartFacts initial_weights_facts(const config::Config& config);
+
+struct RunOptions;
+
+// The program and the options that decide how a run starts, without file_facts().
+train::StartFacts start_facts(const config::Config& config, const RunOptions& options);
+
+}  // namespace terrace::run
