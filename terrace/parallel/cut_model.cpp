@@ -2,7 +2,6 @@
 #include "terrace/parallel/cut_model.h"
 
 #include "terrace/base/error.h"
-#include "terrace/mesh/shards.h"
 
 namespace terrace::parallel {
 namespace {
@@ -14,11 +13,12 @@ comm::Gathering rails_gathering(const config::LayoutConfig& layout) {
 
 }  // namespace
 
-CutModel::CutModel(models::Model& model, const schedule::Partition& partition, comm::World& world,
-                   const mesh::Mesh& mesh, const config::LayoutConfig& layout, const ShardingOptions& options)
-    : tensor(model, world, mesh, layout.sequence_parallel),
-      stage(model, world, mesh, schedule::placement(schedule::pipeline_of(layout, 1)), partition),
-      groups(connect(world, mesh, mesh::shard_sizes(layout, mesh), rails_gathering(layout))),
+CutModel::CutModel(models::Model& model, comm::World& world, const schedule::ResolvedLayout& resolved,
+                   const config::LayoutConfig& layout, const ShardingOptions& options)
+    : mesh(resolved.mesh),
+      tensor(model, world, mesh, layout.sequence_parallel),
+      stage(model, world, resolved),
+      groups(connect(world, mesh, resolved.sizes, rails_gathering(layout))),
       data_ranks(model, world, mesh),
       sharded(model, stage, groups, options),
       first_gradients(model, stage, tensor),

@@ -18,16 +18,17 @@
 #include "terrace/parallel/tensor.h"
 #include "terrace/schedule/pipeline/pipeline.h"
 #include "terrace/schedule/pipeline/posting.h"
+#include "terrace/schedule/resolved_layout.h"
 #include "terrace/schedule/step/step.h"
 
 namespace terrace::parallel {
 
 class CutModel {
  public:
-  // `partition` is schedule::partition() of the model's unit table for the layout. Collective: every rank of the world
-  // calls it; the model and the world outlive the object. Aborts if the sum of the elements that the ranks count is not
-  // the size of the whole model, as when a layer is on no stage or on two.
-  CutModel(models::Model& model, const schedule::Partition& partition, comm::World& world, const mesh::Mesh& mesh,
+  // `resolved` is `layout` on the ranks of the world. Collective: every rank of the world calls it; the model and the
+  // world outlive the object. Aborts if the sum of the elements that the ranks count is not the size of the whole
+  // model, as when a layer is on no stage or on two.
+  CutModel(models::Model& model, comm::World& world, const schedule::ResolvedLayout& resolved,
            const config::LayoutConfig& layout, const ShardingOptions& options);
 
   // The instructions of this rank for a step with `micro_batches` micro-batches; valid until the next call.
@@ -46,6 +47,7 @@ class CutModel {
   void sum_shared_gradients();
   optim::GradientNorm gradient_norm();
 
+  mesh::Mesh mesh;
   TensorParallel tensor;
   Stage stage;
   DataGroups groups;

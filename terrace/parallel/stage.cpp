@@ -45,26 +45,25 @@ std::vector<nn::Buffer*> segment_buffers(models::Model& model, const schedule::S
   return list;
 }
 
-Stage::Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, const schedule::Placement& placement,
-             const schedule::Partition& partition)
+Stage::Stage(models::Model& model, comm::World& world, const schedule::ResolvedLayout& layout)
     : model_(model),
-      placement_(placement),
-      partition_(partition),
-      stage_(mesh.coordinate(world.rank(), "pipeline")),
-      own_(schedule::stage_segments(partition, placement, stage_)),
-      group_(world.connect(mesh.group(world.rank(), "pipeline"), schedule::stage_directions(placement))) {
+      placement_(layout.placement),
+      partition_(layout.partition()),
+      stage_(layout.mesh.coordinate(world.rank(), "pipeline")),
+      own_(layout.stages.at(static_cast<size_t>(stage_))),
+      group_(world.connect(layout.mesh.group(world.rank(), "pipeline"), schedule::stage_directions(placement_))) {
   // The stages that hold a shared segment.
   std::set<int64_t> stages;
-  for (int64_t reader = 0; reader < placement.stages; ++reader) {
-    for (const int64_t copy : schedule::stage_segments(partition, placement, reader).copies) {
-      const int64_t owner = owner_of(copy, partition, placement);
+  for (int64_t reader = 0; reader < placement_.stages; ++reader) {
+    for (const int64_t copy : layout.stages[static_cast<size_t>(reader)].copies) {
+      const int64_t owner = owner_of(copy, partition_, placement_);
       stages.insert({owner, reader});
       if (reader == stage_ || owner == stage_) shared_.push_back(copy);
     }
   }
   TERRACE_CHECK(stages.size() == 0 || stages.size() == 2, "{} stages share parameters", stages.size());
   mesh::Group sharing{.name = "tied", .ranks = {}};
-  const std::vector<int64_t> ranks = mesh.group(world.rank(), "pipeline").ranks;
+  const std::vector<int64_t> ranks = layout.mesh.group(world.rank(), "pipeline").ranks;
   for (const int64_t stage : shared_.empty() ? std::set<int64_t>{stage_} : stages)
     sharing.ranks.push_back(ranks[stage]);
   sharing_ = world.connect(sharing);

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "terrace/comm/comm.h"
-#include "terrace/mesh/mesh.h"
 #include "terrace/models/model.h"
 #include "terrace/optim/shard.h"
 #include "terrace/schedule/partition.h"
 #include "terrace/schedule/pipeline/pipeline.h"
+#include "terrace/schedule/resolved_layout.h"
 
 namespace terrace::parallel {
 
@@ -25,8 +25,7 @@ class Stage {
   // Frees the memory of parameters and buffers that this stage does not hold, and marks those of copies as counted
   // elsewhere. Collective: every rank of the world calls it. On an axis "pipeline" of size 1 the stage holds every
   // segment.
-  Stage(models::Model& model, comm::World& world, const mesh::Mesh& mesh, const schedule::Placement& placement,
-        const schedule::Partition& partition);
+  Stage(models::Model& model, comm::World& world, const schedule::ResolvedLayout& layout);
 
   // The segments of the chunk.
   const schedule::NumberRange& segments(int64_t chunk) const {

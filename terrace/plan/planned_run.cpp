@@ -42,6 +42,18 @@ PlannedTable::Sizes sizes_of(const schedule::UnitTable& rows, int64_t tensor_ran
   return sizes;
 }
 
+// Fills in the parts that are not shared with other layouts.
+const SharedParts& completed(const config::Config& config, int64_t data_ranks, SharedParts& parts) {
+  if (!parts.table) {
+    parts.table =
+        std::make_shared<const PlannedTable>(planned_table(config, schedule::micro_batch_sizes_of(config, data_ranks)));
+  }
+  if (!parts.partition) {
+    parts.partition = std::make_shared<const schedule::Partition>(planned_partition(config, *parts.table));
+  }
+  return parts;
+}
+
 }  // namespace
 
 PlannedTable::PlannedTable(schedule::UnitTable table, int64_t tensor_ranks, schedule::UnitTable of_largest)
@@ -76,23 +88,14 @@ config::Config divided(config::Config config, const machine::Software& software)
 }
 
 PlannedRun::PlannedRun(const config::Config& of, int64_t ranks, int64_t ranks_per_node, SharedParts parts)
-    : config(of),
-      mesh(schedule::mesh_of(of.layout, ranks, ranks_per_node)),
-      sizes(mesh::shard_sizes(of.layout, mesh)),
+    : PlannedRun(of, schedule::mesh_of(of.layout, ranks, ranks_per_node), std::move(parts)) {}
+
+PlannedRun::PlannedRun(const config::Config& of, const mesh::Mesh& on, SharedParts parts)
+    : ResolvedLayout(of.layout, on, completed(of, on.size("data"), parts).partition),
+      config(of),
       shared(std::move(parts)),
-      pipeline(schedule::pipeline_of(of, mesh.size("data"))),
-      placement(schedule::placement(pipeline)) {
-  if (!shared.table) {
-    shared.table =
-        std::make_shared<const PlannedTable>(planned_table(of, schedule::micro_batch_sizes_of(of, mesh.size("data"))));
-  }
-  if (!shared.partition) {
-    shared.partition = std::make_shared<const schedule::Partition>(planned_partition(of, *shared.table));
-  }
+      pipeline(schedule::pipeline_of(of, on.size("data"))) {
   schedule::check_recompute(partition(), of.train.recompute);
-  for (int64_t stage = 0; stage < placement.stages; ++stage) {
-    stages.push_back(schedule::stage_segments(partition(), placement, stage));
-  }
 }
 
 void PlannedRun::take_route(config::Routing route) {

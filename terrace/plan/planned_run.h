@@ -1,4 +1,4 @@
-// The parts of a run that its memory and its times are computed from: mesh, groups, unit table, pipeline and segments.
+// The parts of a run that its memory and its times are computed from: its layout, unit tables and pipeline.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "terrace/schedule/partition.h"
 #include "terrace/schedule/pipeline/pipeline.h"
 #include "terrace/schedule/rank_share.h"
+#include "terrace/schedule/resolved_layout.h"
 #include "terrace/schedule/unit_table.h"
 
 namespace terrace::plan {
@@ -49,7 +50,7 @@ struct SharedParts {
 // The configuration as the program divides it: with equal numbers of layers in all stages if the numbers allow it.
 config::Config divided(config::Config config, const machine::Software& software);
 
-struct PlannedRun {
+struct PlannedRun : schedule::ResolvedLayout {
   // Throws UserError if the configuration does not fit the ranks, see schedule/rank_share.h.
   PlannedRun(const config::Config& config, int64_t ranks, int64_t ranks_per_node, SharedParts shared = {});
 
@@ -59,7 +60,6 @@ struct PlannedRun {
   const schedule::UnitTable& largest_table() const {
     return shared.table->largest_rows.empty() ? table() : shared.table->largest_rows;
   }
-  const schedule::Partition& partition() const { return *shared.partition; }
 
   // Elements of the parameters of a segment on one tensor rank, and padded as in its flat buffers.
   int64_t elements(int64_t segment) const;
@@ -81,14 +81,11 @@ struct PlannedRun {
   const std::vector<int64_t>& chunk(int64_t stage, int64_t chunk) const;
 
   config::Config config;
-  mesh::Mesh mesh;
-  mesh::ShardSizes sizes;
   SharedParts shared;
   schedule::Pipeline pipeline;
-  schedule::Placement placement;
-  std::vector<schedule::StageSegments> stages;
 
  private:
+  PlannedRun(const config::Config& config, const mesh::Mesh& mesh, SharedParts shared);
   int64_t sum(const std::vector<int64_t>& by_unit, int64_t segment) const;
   // The padded elements of the segment's flat buffer with these parameters.
   int64_t padded(const PlannedTable::Sizes& sizes, int64_t segment) const;

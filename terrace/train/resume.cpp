@@ -28,12 +28,12 @@ std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
     optim::ShardPiece piece;
   };
   std::unordered_map<const nn::Parameter*, Held> held;
-  for (const optim::AdamW::State& state : optimizer_.states()) {
+  for (const optim::AdamW::State& state : own_.optimizer.states()) {
     for (const optim::ShardPiece& piece : state.shard.own_pieces()) held[piece.parameter] = {&state, piece};
   }
   checkpoint::Group weights{"weights", {}}, m{"optimizer_m", {}}, v{"optimizer_v", {}};
   // When reading, the groups name every parameter of the model, so that the reader finds tensors of another model.
-  for (const nn::Parameter* parameter : purpose == Purpose::save ? cut_.stage.parameters() : model_->parameters()) {
+  for (const nn::Parameter* parameter : purpose == Purpose::save ? own_.cut.stage.parameters() : model_->parameters()) {
     const auto found = held.find(parameter);
     std::vector<LocalRange> ranges;
     if (found != held.end()) {
@@ -65,9 +65,9 @@ std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
 
 checkpoint::Group Trainer::buffer_group(Purpose purpose) {
   // One of the ranks that hold a buffer saves it.
-  const bool writes = mesh_.coordinate(rank(), "data") == 0 && mesh_.coordinate(rank(), "tensor") == 0;
+  const bool writes = mesh().coordinate(rank(), "data") == 0 && mesh().coordinate(rank(), "tensor") == 0;
   checkpoint::Group group{checkpoint::buffers_group, {}};
-  for (const nn::Buffer* buffer : purpose == Purpose::save ? cut_.stage.buffers() : model_->buffers()) {
+  for (const nn::Buffer* buffer : purpose == Purpose::save ? own_.cut.stage.buffers() : model_->buffers()) {
     const std::vector<int64_t> shape = buffer->value.sizes().vec();
     checkpoint::NamedTensor named{.name = buffer->name, .tensor = buffer->value, .mark = ParamMark::replicated(shape)};
     if (buffer->value.is_meta() || (purpose == Purpose::save && !writes)) {
@@ -88,7 +88,7 @@ checkpoint::State Trainer::state() {
   const int64_t samples = ramp_.samples_before(steps_done_ + 1);
   state.trainer = {{"samples", samples},
                    {"items", items_done_},
-                   {"updates", optimizer_.count},
+                   {"updates", own_.optimizer.count},
                    {"loss_scale", {{"scale", loss_scale_.scale}, {"good_steps", loss_scale_.good_steps}}},
                    {"random", {{"generator", "philox4x32-10"}, {"seed", config_.train.seed}, {"step", steps_done_}}},
                    {"data", data_record_},
@@ -97,9 +97,9 @@ checkpoint::State Trainer::state() {
     state.trainer["noise_scale"] = {
         {"noise", noise_scale_.noise}, {"signal", noise_scale_.signal}, {"measurements", noise_scale_.measurements}};
   }
-  if (checkpoint::Group errors = gradient_errors(cut_.sharded, rank()); !errors.tensors.empty()) {
+  if (checkpoint::Group errors = gradient_errors(own_.cut.sharded, rank()); !errors.tensors.empty()) {
     state.groups.push_back(std::move(errors));
-    state.trainer[errors_layout_key] = errors_layout(config_.layout, mesh_, cut_.groups.place.sizes);
+    state.trainer[errors_layout_key] = errors_layout(config_.layout, mesh(), own_.cut.groups.place.sizes);
   }
   return state;
 }
@@ -130,17 +130,18 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
     check_resumed_config(config_, checkpoint);
     check_resumed_data(*data_, data_record_, checkpoint);
     for (const checkpoint::Group& group : groups(Purpose::read)) checkpoint.read(group);
-    restore_errors(checkpoint, gradient_errors(cut_.sharded, rank()),
-                   errors_layout(config_.layout, mesh_, cut_.groups.place.sizes), [this](const std::string& sentence) {
+    restore_errors(checkpoint, gradient_errors(own_.cut.sharded, rank()),
+                   errors_layout(config_.layout, mesh(), own_.cut.groups.place.sizes),
+                   [this](const std::string& sentence) {
                      if (rank() == 0) log_info("{}", sentence);
                    });
   });
-  parallel::spread_states(cut_.sharded, optimizer_, true);
-  cut_.sharded.finish_update();
+  parallel::spread_states(own_.cut.sharded, own_.optimizer, true);
+  own_.cut.sharded.finish_update();
   const Json& saved = checkpoint.trainer();
   steps_done_ = checkpoint.step();
   items_done_ = saved.at(saved.contains("items") ? "items" : "tokens").get<int64_t>();  // older versions: tokens
-  optimizer_.count = saved.at("updates").get<int64_t>();
+  own_.optimizer.count = saved.at("updates").get<int64_t>();
   loss_scale_.scale = saved.at("loss_scale").at("scale").get<double>();
   loss_scale_.good_steps = saved.at("loss_scale").at("good_steps").get<int64_t>();
   if (const auto noise = saved.find("noise_scale"); noise != saved.end()) {
@@ -163,8 +164,8 @@ void Trainer::warn_of_other_bits(const checkpoint::Reader& checkpoint) const {
 void Trainer::take_weights(const std::function<void()>& read) {
   const at::NoGradGuard no_grad;
   agree_on(read);
-  parallel::spread_states(cut_.sharded, optimizer_, false);
-  cut_.sharded.finish_update();
+  parallel::spread_states(own_.cut.sharded, own_.optimizer, false);
+  own_.cut.sharded.finish_update();
 }
 
 void Trainer::load_weights(const checkpoint::Reader& checkpoint) {

@@ -59,13 +59,6 @@ data::TensorNames names_read(const schedule::UnitTable& table, const parallel::S
   return names;
 }
 
-// Throws UserError where train.recompute would have no effect.
-schedule::Partition partition_of(const schedule::UnitTable& table, const config::Config& config) {
-  schedule::Partition partition = schedule::partition(table, config.layout);
-  schedule::check_recompute(partition, config.train.recompute);
-  return partition;
-}
-
 // The sign of what is not a number means nothing, and -nan reads like a number.
 double without_sign_if_nan(double value) { return std::isnan(value) ? std::nan("") : value; }
 
@@ -85,8 +78,6 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
     : solo_(world == nullptr ? comm::make_solo_world() : nullptr),
       world_(world == nullptr ? solo_.get() : world),
       config_(config),
-      mesh_(schedule::mesh_of(config.layout, world_->size(), world_->ranks_per_node())),
-      micro_batch_(schedule::micro_batch_of(config, mesh_.size("data"))),
       peak_(std::move(peak)),
       kernels_(kernels),
       device_(take_device(config.train.device, *world_)),
@@ -97,33 +88,29 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       losses_(model_->losses()),
       figures_(observe::figures_of(config).list(config)),
       unit_table_(schedule::unit_table(config)),
-      cut_(*model_, partition_of(unit_table_, config), *world_, mesh_, config.layout,
-           parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
-      tensor_names_(names_read(unit_table_, cut_.stage)),
-      data_record_(Json::parse(broadcast_result(*cut_.groups.control, [this] { return data_->identity().dump(); }))),
-      optimizer_(cut_.shards, config.optimizer),
+      own_(*model_, *world_, schedule::resolved_layout(config, unit_table_, world_->size(), world_->ranks_per_node()),
+           config, parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
+      micro_batch_(schedule::micro_batch_of(config, mesh().size("data"))),
+      tensor_names_(names_read(unit_table_, own_.cut.stage)),
+      data_record_(
+          Json::parse(broadcast_result(*own_.cut.groups.control, [this] { return data_->identity().dump(); }))),
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train, config.phases),
-      training_step_(*model_, cut_, optimizer_, config.train.recompute),
       batches_ahead_([this](int64_t step, std::stop_token stop) { return batches_on_host(step, std::move(stop)); },
-                     config.train.steps, making_threads(config, device_, *world_)) {
-  parallel::set_initial_values(cut_.sharded, optimizer_, config_.train.seed);
-  nn::initialize(cut_.stage.buffers(), config_.train.seed);
-  cut_.sharded.finish_update();
-}
+                     config.train.steps, making_threads(config, device_, *world_)) {}
 
 int64_t Trainer::sum_of(int64_t value, const char* what) {
-  cut_.groups.control->all_reduce(&value, 1, comm::Type::int64, {.what = what}).wait();
+  own_.cut.groups.control->all_reduce(&value, 1, comm::Type::int64, {.what = what}).wait();
   return value;
 }
 
 int64_t Trainer::of_first_rank(int64_t value, const char* what) {
-  cut_.groups.control->broadcast(&value, 1, comm::Type::int64, 0, {.what = what}).wait();
+  own_.cut.groups.control->broadcast(&value, 1, comm::Type::int64, 0, {.what = what}).wait();
   return value;
 }
 
 std::string Trainer::of_rank(int64_t rank, std::string text, const char* what) {
-  return broadcast_text(*cut_.groups.control, std::move(text), rank, what);
+  return broadcast_text(*own_.cut.groups.control, std::move(text), rank, what);
 }
 
 data::StepShare Trainer::share_of(int64_t step, int64_t data_rank) const {
@@ -131,14 +118,14 @@ data::StepShare Trainer::share_of(int64_t step, int64_t data_rank) const {
           .first_sample = static_cast<uint64_t>(ramp_.samples_before(step)),
           .samples = ramp_.batch_size(step),
           .rank = data_rank,
-          .ranks = mesh_.size("data"),
+          .ranks = mesh().size("data"),
           .micro_batch = micro_batch_,
           .budget = config_.train.micro_batch_sizes};
 }
 
 std::vector<models::Batch> Trainer::batches_on_host(int64_t step, std::stop_token stop) const {
   if (stage_) stage_->begin_step(step);
-  data::StepShare share = share_of(step, mesh_.coordinate(world_->rank(), "data"));
+  data::StepShare share = share_of(step, mesh().coordinate(world_->rank(), "data"));
   share.stop = std::move(stop);
   std::vector<models::Batch> batches;
   for (data::MicroBatch& micro_batch : data_->micro_batches(share, tensor_names_)) {
@@ -170,14 +157,14 @@ Trainer::StepCounts Trainer::summed_counts(const std::vector<models::Batch>& bat
   std::vector<double> counts(losses_.size(), 0.0);
   double flops = 0;
   for (const models::Batch& batch : batches) {
-    if (!cut_.has_loss()) break;
+    if (!own_.cut.has_loss()) break;
     for (size_t term = 0; term < losses_.size(); ++term) counts[term] += batch.counts.at(term);
     if (samples_differ()) flops += flops_of(batch);
   }
   if (samples_differ()) counts.push_back(flops);
   counts.push_back(static_cast<double>(own_batches));
   const auto number = static_cast<int64_t>(counts.size());
-  cut_.groups.control->all_reduce(counts.data(), number, comm::Type::fp64, {.what = "count targets"}).wait();
+  own_.cut.groups.control->all_reduce(counts.data(), number, comm::Type::fp64, {.what = "count targets"}).wait();
   TERRACE_CHECK(counts.back() == static_cast<double>(own_batches * world_->size()),
                 "{} micro-batches on this rank and {} on all {}: the data source gave ranks different numbers",
                 own_batches, counts.back(), world_->size());
@@ -209,8 +196,8 @@ StepReport Trainer::step() {
                             .step = step,
                             .gradient_scales = models::gradient_scales(losses_, counts.of_losses, loss_scale_.scale)};
     const bool measures_noise = measures_noise_scale(step, batches.size());
-    cut_.first_gradients.begin_step(measures_noise);
-    training_step_.run(batches, pass, metrics.learning_rate, [&](const StepSums& sums) {
+    own_.cut.first_gradients.begin_step(measures_noise);
+    own_.step.run(batches, pass, metrics.learning_rate, [&](const StepSums& sums) {
       observe::TermSums terms = sums.losses;
       models::set_counts(counts.of_losses, terms);
       metrics.figures = observe::values_of(figures_, terms, /*of_step=*/true);
@@ -235,22 +222,22 @@ StepReport Trainer::step() {
 bool Trainer::measures_noise_scale(int64_t step, size_t micro_batches) const {
   const int64_t every = config_.train.noise_scale_every;
   // One micro-batch alone has no smaller batch beside it.
-  return every > 0 && step % every == 0 && (micro_batches > 1 || mesh_.size("data") > 1);
+  return every > 0 && step % every == 0 && (micro_batches > 1 || mesh().size("data") > 1);
 }
 
 void Trainer::measure_noise_scale(const models::Batch& first, int64_t samples, double gradient_norm,
                                   observe::StepMetrics& metrics) {
   const auto own = static_cast<double>(first.samples.numel()), all = static_cast<double>(samples);
-  const double own_squares = cut_.first_gradients.squares();
+  const double own_squares = own_.cut.first_gradients.squares();
   std::array<double, 3> sums = {};  // of squared norms, of 1 / samples, and of the ranks that have samples
   if (own > 0) {
     // The gradient is the micro-batch's part of the mean over the step, times the loss scale.
     const double to_mean = all / own / loss_scale_.scale;
     sums[0] = own_squares * to_mean * to_mean;
-    if (cut_.has_loss()) sums[1] = 1 / own;
-    if (cut_.has_loss()) sums[2] = 1;
+    if (own_.cut.has_loss()) sums[1] = 1 / own;
+    if (own_.cut.has_loss()) sums[2] = 1;
   }
-  cut_.groups.control->all_reduce(sums.data(), std::ssize(sums), comm::Type::fp64, {.what = "gradient noise scale"})
+  own_.cut.groups.control->all_reduce(sums.data(), std::ssize(sums), comm::Type::fp64, {.what = "gradient noise scale"})
       .wait();
   noise_scale_.add({.small = sums[0] / sums[2],
                     .inverse_samples = sums[1] / sums[2],
@@ -283,7 +270,7 @@ std::optional<double> Trainer::judge_gradients(double loss, const optim::Gradien
   const bool overflow_expected = loss_scale_.window > 0 && std::isfinite(loss);
   if (overflow_expected || finite) loss_scale_.update(finite);
   // Gradients are those of the mean loss over the targets of all ranks, times the loss scale alone.
-  if (loss_scale_.scale != scale) cut_.sharded.scale_errors(loss_scale_.scale / scale);
+  if (loss_scale_.scale != scale) own_.cut.sharded.scale_errors(loss_scale_.scale / scale);
   if (!finite) {
     const bool may_continue =
         overflow_expected ? !loss_scale_.exhausted() : config_.train.on_nan == config::OnNan::skip;
@@ -323,8 +310,8 @@ void Trainer::stop_skipping() {
 }
 
 data::RoundShare Trainer::first_round() const {
-  return {.rank = mesh_.coordinate(world_->rank(), "data"),
-          .ranks = mesh_.size("data"),
+  return {.rank = mesh().coordinate(world_->rank(), "data"),
+          .ranks = mesh().size("data"),
           .micro_batch = micro_batch_,
           .budget = config_.train.micro_batch_sizes};
 }
@@ -338,16 +325,16 @@ std::optional<observe::TermSums> Trainer::held_out_sums(const data::HeldOut& hel
     if (share.round > 0) end_start();
     const models::Batch batch =
         models::to_device(models::on_host(data_->held_out_micro_batch(held_out, share, tensor_names_)), device_);
-    observe::TermSums sums = training_step_.evaluate(batch);
-    if (!cut_.has_loss()) continue;
+    observe::TermSums sums = own_.step.evaluate(batch);
+    if (!own_.cut.has_loss()) continue;
     models::set_counts(batch.counts, sums);
     models::add(losses_, sums, all);
   }
-  put_together(*cut_.groups.control, losses_, all, "validation loss");
+  put_together(*own_.cut.groups.control, losses_, all, "validation loss");
   std::vector<double> counts;
   for (const observe::TermSum& sum : all) counts.push_back(sum.count);
   const auto number = static_cast<int64_t>(counts.size());
-  cut_.groups.control->all_reduce(counts.data(), number, comm::Type::fp64, {.what = "validation loss"}).wait();
+  own_.cut.groups.control->all_reduce(counts.data(), number, comm::Type::fp64, {.what = "validation loss"}).wait();
   models::set_counts(counts, all);
   return all;
 }
@@ -424,14 +411,14 @@ void Trainer::stage_data() {
   const data::StageConfig stage = data::data_of_family(config_).stage(config_);
   if (!stage.stages() || all_steps_done()) return;
   stage_ = std::make_shared<DataStage>(
-      *data_, *world_, *cut_.groups.control, schedule::batch_tensors_of(unit_table_),
+      *data_, *world_, *own_.cut.groups.control, schedule::batch_tensors_of(unit_table_),
       DataStageRequest{
           .config = stage,
           .first_step = steps_done_ + 1,
           .last_step = config_.train.steps,
-          .ranks_per_node = mesh_.topology().ranks_per_node,
-          .data_rank = mesh_.coordinate(world_->rank(), "data"),
-          .data_ranks = mesh_.size("data"),
+          .ranks_per_node = mesh().topology().ranks_per_node,
+          .data_rank = mesh().coordinate(world_->rank(), "data"),
+          .data_ranks = mesh().size("data"),
           .first_sample = [this](int64_t step) { return static_cast<uint64_t>(ramp_.samples_before(step)); },
           .names = tensor_names_,
           .reads = [this](int64_t step, int64_t data_rank,

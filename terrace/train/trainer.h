@@ -20,11 +20,9 @@
 #include "terrace/models/model.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/ops/kernel_choice.h"
-#include "terrace/optim/adamw.h"
 #include "terrace/optim/loss_scale.h"
 #include "terrace/optim/noise_scale.h"
-#include "terrace/parallel/cut_model.h"
-#include "terrace/train/training_step.h"
+#include "terrace/train/rank_model.h"
 
 namespace terrace::train {
 
@@ -132,14 +130,14 @@ class Trainer {
   // The outputs of the model for a micro-batch, on the ranks that hold the model's last unit; elsewhere nothing. Each
   // rank that divides the model has the tensors of the micro-batch that it reads. Called by all ranks together.
   models::Outputs outputs(data::MicroBatch micro_batch) {
-    return training_step_.outputs(models::to_device(models::on_host(std::move(micro_batch)), device_));
+    return own_.step.outputs(models::to_device(models::on_host(std::move(micro_batch)), device_));
   }
 
   // The text of one rank, on every rank. Called by all ranks at the same place.
   std::string of_rank(int64_t rank, std::string text, const char* what);
 
   // See Executor::record.
-  void record_steps(StepRecorder* recorder) { training_step_.record(recorder); }
+  void record_steps(StepRecorder* recorder) { own_.step.record(recorder); }
 
   // The record of what decides the last bits besides the configuration (kernel_record.h).
   Json kernels() const;
@@ -153,11 +151,13 @@ class Trainer {
   // The number of rounds in which the ranks evaluate these samples.
   int64_t rounds(const data::HeldOut& held_out) const { return data_->rounds(held_out, first_round()); }
   models::Model& model() { return *model_; }
-  optim::AdamW& optimizer() { return optimizer_; }
-  const mesh::Mesh& mesh() const { return mesh_; }
-  parallel::CutModel& cut() { return cut_; }
+  optim::AdamW& optimizer() { return own_.optimizer; }
+  const mesh::Mesh& mesh() const { return own_.cut.mesh; }
+  // The samples of a micro-batch on each data-parallel rank; without effect beside a budget.
+  int64_t micro_batch() const { return micro_batch_; }
+  parallel::CutModel& cut() { return own_.cut; }
   int64_t rank() const { return world_->rank(); }
-  comm::Comm& saving_group() { return *cut_.groups.saving; }
+  comm::Comm& saving_group() { return *own_.cut.groups.saving; }
   int64_t steps_done() const { return steps_done_; }
   int64_t items_done() const { return items_done_; }
   int64_t samples_done() const { return ramp_.samples_before(steps_done_ + 1); }
@@ -227,9 +227,7 @@ class Trainer {
   std::unique_ptr<comm::World> solo_;  // if no world was given
   comm::World* world_;
   config::Config config_;
-  mesh::Mesh mesh_;
-  int64_t micro_batch_;  // samples; without effect beside a budget
-  Peak peak_;            // ranks raise it by their own clocks and may differ; only the first rank's is written
+  Peak peak_;  // ranks raise it by their own clocks and may differ; only the first rank's is written
   bool peak_raised_ = false;
   ops::KernelChoice kernels_;
   at::Device device_;
@@ -238,14 +236,13 @@ class Trainer {
   std::vector<models::LossTerm> losses_;
   std::vector<observe::Figure> figures_;
   schedule::UnitTable unit_table_;  // of one sample
-  parallel::CutModel cut_;
+  RankModel own_;
+  int64_t micro_batch_;
   data::TensorNames tensor_names_;
   Json data_record_;  // data_->identity(), computed by one rank for all
-  optim::AdamW optimizer_;
   optim::LossScale loss_scale_;
   optim::NoiseScale noise_scale_;
   data::BatchRamp ramp_;
-  TrainingStep training_step_;
   std::vector<std::unique_ptr<Hook>> hooks_;
   std::string stop_reason_;
   int64_t steps_done_ = 0;

@@ -19,8 +19,9 @@
 #include "terrace/parallel/states.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/rank_share.h"
+#include "terrace/schedule/resolved_layout.h"
 #include "terrace/train/device.h"
-#include "terrace/train/training_step.h"
+#include "terrace/train/rank_model.h"
 #include "terrace/train/world_options.h"
 #include "terrace/verify/deterministic_kernels.h"
 #include "terrace/verify/gather.h"
@@ -60,32 +61,33 @@ parallel::ShardingOptions poisoned_options(const config::Config& config) {
   return options;
 }
 
+schedule::ResolvedLayout layout_of(const config::Config& config, const RunRanks& ranks, const comm::World& world) {
+  if (!ranks.partition)
+    return schedule::resolved_layout(config, schedule::unit_table(config), world.size(), world.ranks_per_node());
+  return {config.layout, schedule::mesh_of(config.layout, world.size(), world.ranks_per_node()), ranks.partition};
+}
+
 class RankTraining {
  public:
-  RankTraining(const config::Config& config, const schedule::Partition& partition, comm::World& world, SmallRun& run,
+  RankTraining(const config::Config& config, const schedule::ResolvedLayout& layout, comm::World& world, SmallRun& run,
                std::mutex& mutex)
       : config_(config),
         world_(world),
         run_(run),
         mutex_(mutex),
         device_(train::take_device(config.train.device == "cuda" ? "cuda" : "cpu", world)),
-        mesh_(schedule::mesh_of(config.layout, world.size(), world.ranks_per_node())),
         model_(models::build_model(
                    config, {.device = device_, .type = nn::scalar_type(config.train.precision), .allocate = false}),
-               partition),
-        cut_(model_, partition, world, mesh_, config.layout, poisoned_options(config)),
-        optimizer_(cut_.shards, config.optimizer),
-        step_(model_, cut_, optimizer_, config.train.recompute) {
+               layout.partition()),
+        own_(model_, world, layout, config, poisoned_options(config)) {
     use_deterministic_kernels(device_);
-    parallel::set_initial_values(cut_.sharded, optimizer_, config.train.seed);
-    nn::initialize(cut_.stage.buffers(), config.train.seed);
   }
 
   void run() {
     for (int64_t step = 1; step <= config_.train.steps; ++step) take_step(step);
     // A last forward shows whether the weights of the last update arrived.
     model_.begin_step(config_.train.steps + 1);
-    step_.evaluate(random_batch(config_, 0, 1, device_));
+    own_.step.evaluate(random_batch(config_, 0, 1, device_));
     const std::lock_guard lock(mutex_);
     run_.digest_logs[static_cast<size_t>(world_.rank())] = model_.digest_log();
   }
@@ -93,16 +95,16 @@ class RankTraining {
  private:
   void take_step(int64_t step) {
     const config::TrainConfig& train = config_.train;
-    const int64_t share = train.global_batch / mesh_.size("data");
-    const int64_t first = (step - 1) * train.global_batch + mesh_.coordinate(world_.rank(), "data") * share;
+    const int64_t share = train.global_batch / own_.cut.mesh.size("data");
+    const int64_t first = (step - 1) * train.global_batch + own_.cut.mesh.coordinate(world_.rank(), "data") * share;
     std::vector<models::Batch> batches;
     for (int64_t done = 0; done < share; done += train.micro_batch) {
       batches.push_back(random_batch(config_, first + done, train.micro_batch, device_));
     }
     model_.begin_step(step);
     const std::vector<double> counts = step_counts(config_, step);
-    step_.run(batches, pass_of(config_, model_, counts, step, run_.loss_scale), config_.optimizer.learning_rate,
-              [&](const train::StepSums& sums) { return note_gradients(step, sums, counts); });
+    own_.step.run(batches, pass_of(config_, model_, counts, step, run_.loss_scale), config_.optimizer.learning_rate,
+                  [&](const train::StepSums& sums) { return note_gradients(step, sums, counts); });
     StepState& whole = run_.steps[static_cast<size_t>(step - 1)];
     using State = optim::AdamW::State;
     collect(whole.tensors[1], [](const State& state) { return state.master; });
@@ -129,10 +131,10 @@ class RankTraining {
   // processes they are summed.
   void note_losses(std::vector<double>& whole) {
     const std::vector<double>& own = model_.micro_batch_losses();
-    const int64_t rank = world_.rank(), place = mesh_.coordinate(rank, "data");
+    const int64_t rank = world_.rank(), place = own_.cut.mesh.coordinate(rank, "data");
     const std::lock_guard lock(mutex_);
     whole.resize(static_cast<size_t>(config_.train.global_batch / config_.train.micro_batch));
-    if (!cut_.stage.has_last() || mesh_.coordinate(rank, "tensor") != 0) return;
+    if (!own_.cut.stage.has_last() || own_.cut.mesh.coordinate(rank, "tensor") != 0) return;
     std::ranges::copy(own, whole.begin() + place * static_cast<int64_t>(own.size()));
   }
 
@@ -140,7 +142,7 @@ class RankTraining {
   void collect(std::map<std::string, at::Tensor>& whole,
                const std::function<at::Tensor(const optim::AdamW::State&)>& tensor_of) {
     const std::lock_guard lock(mutex_);
-    parallel::place_own_elements(model_.parameters(), optimizer_, tensor_of, whole);
+    parallel::place_own_elements(model_.parameters(), own_.optimizer, tensor_of, whole);
   }
 
   const config::Config& config_;
@@ -148,11 +150,8 @@ class RankTraining {
   SmallRun& run_;
   std::mutex& mutex_;  // of the run
   at::Device device_;
-  mesh::Mesh mesh_;
   DigestLoggingModel model_;
-  parallel::CutModel cut_;
-  optim::AdamW optimizer_;
-  train::TrainingStep step_;
+  train::RankModel own_;
 };
 
 // One parameter in double precision and its AdamW state.
@@ -204,15 +203,13 @@ SmallRun train_small(const config::Config& config, const RunRanks& ranks, const 
   SmallRun run{.steps = std::vector<StepState>(static_cast<size_t>(config.train.steps)),
                .digest_logs = std::vector<DigestLog>(static_cast<size_t>(ranks.number)),
                .loss_scale = loss_scale(config.train)};
-  const schedule::Partition partition =
-      ranks.partition ? *ranks.partition : schedule::partition(schedule::unit_table(config), config.layout);
   std::mutex mutex;
   comm::WorldOptions options = train::world_options(config);
   options.check_calls = true;
   options.flight_folder.clear();  // nothing is written
   const auto run_rank = [&](comm::World& plain) {
     const std::unique_ptr<comm::World> decorated = decorate ? decorate(plain) : nullptr;
-    RankTraining(config, partition, decorated ? *decorated : plain, run, mutex).run();
+    RankTraining(config, layout_of(config, ranks, plain), decorated ? *decorated : plain, run, mutex).run();
   };
   if (!ranks.processes) {
     comm::run_threads(ranks.number, options, run_rank);

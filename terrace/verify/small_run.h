@@ -9,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,9 +40,9 @@ struct RunRanks {
   int64_t number = 1;
   // The processes of a launch, which all make the same runs and all get the results; null: threads of this process.
   std::shared_ptr<comm::MpiLibrary> processes = {};
-  // The division of the model into segments, if it is not that of the layout: a run whose digest log is compared with
-  // that of another layout uses the other layout's segments.
-  std::optional<schedule::Partition> partition = {};
+  // The division of the model into segments; null: that of the layout. A run whose digest log is compared with that of
+  // another layout uses the other layout's segments.
+  std::shared_ptr<const schedule::Partition> partition = {};
 };
 
 // Trains with config.layout. One thread computes for each rank.

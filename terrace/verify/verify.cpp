@@ -264,7 +264,8 @@ Verdict verify(const config::Config& config, const VerifyOptions& options) {
 
   const RunRanks all{.number = ranks,
                      .processes = options.processes,
-                     .partition = schedule::partition(schedule::unit_table(small), small.layout)};
+                     .partition = std::make_shared<const schedule::Partition>(
+                         schedule::partition(schedule::unit_table(small), small.layout))};
   const SmallRun plain = train_small(with_layout(small, plain_layout(small.layout)), all);
   const SmallRun ours = train_small(with_layout(small, comparable), all, options.decorate);
   const config::LayoutConfig unquantized = unquantized_layout(small.layout);

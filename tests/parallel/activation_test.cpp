@@ -115,9 +115,9 @@ std::vector<int64_t> deferred_on_ranks(const ActivationCase& c) {
   std::vector<int64_t> bytes(static_cast<size_t>(c.tensor));
   comm::run_threads(c.tensor, {.timeout_seconds = 60}, [&](comm::World& world) {
     const auto model = small_model(training, nn::scalar_type(training.precision));
-    const schedule::Partition partition = schedule::partition(small_table(training), layout);
-    CutModel cut(*model, partition, world, schedule::mesh_of(layout, world.size(), world.size()), layout,
-                 sharding_options(layout, at::kFloat));
+    const schedule::ResolvedLayout resolved = small_layout(training, layout, world.size());
+    const schedule::Partition& partition = resolved.partition();
+    CutModel cut(*model, world, resolved, layout, sharding_options(layout, at::kFloat));
     const models::Batch batch = batch_of(1, 0, micro_batch, c.model);
     std::vector<ops::WeightGradientQueue> queues(2);
     std::vector<int64_t> alive;

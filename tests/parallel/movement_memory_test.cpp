@@ -76,12 +76,11 @@ std::vector<CountedMovements> counted_movements(const MovementCase& one) {
   std::vector<CountedMovements> counted(static_cast<size_t>(one.layout.ranks));
   comm::run_threads(one.layout.ranks, {.timeout_seconds = 60}, [&](comm::World& world) {
     const auto model = small_model(one.training, nn::scalar_type(one.training.precision));
-    const mesh::Mesh mesh = schedule::mesh_of(layout, world.size(), world.size());
-    CutModel cut(*model, schedule::partition(small_table(one.training), layout), world, mesh, layout,
+    CutModel cut(*model, world, small_layout(one.training, layout, world.size()), layout,
                  sharding_options(layout, nn::scalar_type(one.gradient_type)));
     const MovementMeter meter(cut, one.micro_batches);
     EXPECT_EQ(meter.left(), 0);
-    counted[static_cast<size_t>(world.rank())] = {mesh.coordinate(world.rank(), "pipeline"), meter.most()};
+    counted[static_cast<size_t>(world.rank())] = {cut.mesh.coordinate(world.rank(), "pipeline"), meter.most()};
   });
   return counted;
 }

@@ -30,23 +30,20 @@ Step step_with(const Layout& layout, const std::function<void(ShardingOptions&)>
     ShardingOptions options = sharding_options(config, at::kFloat);
     options.poison = true;
     change(options);
-    CutModel cut(*model, schedule::partition(small_table(training), config), world,
-                 schedule::mesh_of(config, world.size(), world.size()), config, options);
-    optim::AdamW optimizer(cut.shards, optimizer_config());
-    train::TrainingStep step(*model, cut, optimizer, config::Recompute::none);
-    set_initial_values(cut.sharded, optimizer, 5);
-    cut.sharded.finish_update();
+    train::RankModel own(*model, world, small_layout(training, config, world.size()), config_of(training, config),
+                         options);
+    CutModel& cut = own.cut;
     const auto counted_groups = {cut.groups.gather.get(), cut.groups.reduce.get(), cut.groups.update.get()};
     for (comm::Comm* group : counted_groups) group->reset_traffic();
     const int64_t share = training.sequences / layout.ranks;
-    step.run({batch_of(1, world.rank() * share, share)}, {.seed = 5, .step = 1}, learning_rate,
-             [&](const train::StepSums&) {
-               const std::lock_guard lock(mutex);
-               place_own_elements(
-                   model->parameters(), optimizer, [](const auto& state) { return state.shard.gradient; },
-                   outcome.gradients);
-               return 1.0;
-             });
+    own.step.run({batch_of(1, world.rank() * share, share)}, {.seed = 5, .step = 1}, learning_rate,
+                 [&](const train::StepSums&) {
+                   const std::lock_guard lock(mutex);
+                   place_own_elements(
+                       model->parameters(), own.optimizer, [](const auto& state) { return state.shard.gradient; },
+                       outcome.gradients);
+                   return 1.0;
+                 });
     cut.sharded.finish_update();
     outcome.weights[static_cast<size_t>(world.rank())] = cut.shards.front().value.clone();
     if (world.rank() > 0) return;
@@ -102,16 +99,12 @@ TEST(Sharded, NoticesAGradientThatIsNotFiniteOnAllRanks) {
       const config::LayoutConfig config = layout_config({3, {sharding, reduce}}, false);
       comm::run_threads(3, {.timeout_seconds = 60, .check_calls = true}, [&](comm::World& world) {
         const auto model = small_model(training, at::kFloat);
-        CutModel cut(*model, schedule::partition(small_table(training), config), world, schedule::mesh_of(config, 3, 3),
-                     config, sharding_options(config, at::kFloat));
-        optim::AdamW optimizer(cut.shards, optimizer_config());
-        train::TrainingStep step(*model, cut, optimizer, config::Recompute::none);
-        set_initial_values(cut.sharded, optimizer, 5);
-        cut.sharded.finish_update();
+        train::RankModel own(*model, world, small_layout(training, config, 3), config_of(training, config),
+                             sharding_options(config, at::kFloat));
         for (const double scale : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
           const models::Pass pass{.seed = 5, .step = 1, .gradient_scales = {world.rank() == 1 ? scale : 1.0}};
           double norm = 0;
-          step.run({batch_of(1, world.rank(), 1)}, pass, 0.0, [&](const train::StepSums& sums) {
+          own.step.run({batch_of(1, world.rank(), 1)}, pass, 0.0, [&](const train::StepSums& sums) {
             norm = sums.gradients.norm;
             return 0.0;
           });

@@ -29,7 +29,7 @@
 #include "terrace/parallel/states.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/rank_share.h"
-#include "terrace/train/training_step.h"
+#include "terrace/train/rank_model.h"
 #include "tests/parallel/layouts.h"
 #include "tests/parallel/linear_stack.h"
 #include "tests/parallel/metered_model.h"
@@ -182,24 +182,37 @@ inline config::LayoutConfig layout_config(const Layout& layout, bool determinist
       .layout;
 }
 
+// The layout of the training's model on so many ranks of one machine.
+inline schedule::ResolvedLayout small_layout(const Training& training, const config::LayoutConfig& layout,
+                                             int64_t ranks) {
+  return schedule::resolved_layout(layout, small_table(training), ranks, ranks);
+}
+
+// The configuration that train::RankModel reads.
+inline config::Config config_of(const Training& training, const config::LayoutConfig& layout) {
+  config::Config config;
+  config.layout = layout;
+  config.optimizer = optimizer_config();
+  config.train.seed = 5;
+  config.train.recompute = training.recompute;
+  return config;
+}
+
 // One rank's part of a training.
 class RankTraining {
  public:
   RankTraining(const Training& training, const config::LayoutConfig& layout, comm::World& world)
       : training_(training),
         world_(world),
-        mesh_(schedule::mesh_of(layout, world.size(), world.size())),
         model_(small_model(training, nn::scalar_type(training.precision), training.allocates_first)),
-        cut_(model_, schedule::partition(small_table(training), layout), world, mesh_, layout,
-             poisoned(sharding_options(layout, at::kFloat))),
-        optimizer_(cut_.shards, optimizer_config()),
-        step_(model_, cut_, optimizer_, training.recompute) {
-    model_.set_first_unit(cut_.stage.segment(cut_.stage.segments(0).begin).units.begin);
-    set_initial_values(cut_.sharded, optimizer_, 5);
+        own_(model_, world, small_layout(training, layout, world.size()), config_of(training, layout),
+             poisoned(sharding_options(layout, at::kFloat))) {
+    model_.set_first_unit(own_.cut.stage.segment(own_.cut.stage.segments(0).begin).units.begin);
   }
 
   void step(int64_t step, Outcome& outcome) {
-    const int64_t share = training_.sequences / mesh_.size("data"), place = mesh_.coordinate(world_.rank(), "data");
+    const int64_t share = training_.sequences / own_.cut.mesh.size("data"),
+                  place = own_.cut.mesh.coordinate(world_.rank(), "data");
     const int64_t size = training_.micro_batch > 0 ? training_.micro_batch : share;
     std::vector<models::Batch> batches;
     for (int64_t done = 0; done < share; done += size) {
@@ -208,10 +221,10 @@ class RankTraining {
     models::Pass pass{.seed = 5, .step = step, .gradient_scales = gradient_scales(training_, step)};
     // A power of two keeps whole numbers exact.
     if (training_.model.ends_with("whole_stack")) pass.gradient_scales = {1.0};
-    cut_.sharded.finish_update();
+    own_.cut.sharded.finish_update();
     for (comm::Comm* group : counted_groups()) group->reset_traffic();
     const c10::DebugInfoGuard metered(c10::DebugInfoKind::PROFILER_STATE, model_.new_meter());
-    step_.run(batches, pass, learning_rate, [&](const train::StepSums& sums) {
+    own_.step.run(batches, pass, learning_rate, [&](const train::StepSums& sums) {
       if (world_.rank() == 0) {
         for (const observe::TermSum& term : sums.losses) outcome.losses.push_back(term.values.front());
         outcome.norms.push_back(sums.gradients.norm);
@@ -222,7 +235,7 @@ class RankTraining {
   }
 
   void finish(Outcome& outcome) {
-    cut_.sharded.finish_update();
+    own_.cut.sharded.finish_update();
     collect(outcome.weights, [](const optim::AdamW::State& state) { return state.master; });
     collect(outcome.m, [](const optim::AdamW::State& state) { return state.m; });
     collect(outcome.v, [](const optim::AdamW::State& state) { return state.v; });
@@ -234,9 +247,9 @@ class RankTraining {
     outcome.traffic.resize(ranks);
     outcome.alive.resize(ranks);
     outcome.alive[rank] = model_.alive();
-    outcome.bytes[rank] = cut_.sharded.bytes();
-    outcome.peak_bytes[rank] = cut_.sharded.peak_bytes();
-    for (const optim::AdamW::State& state : optimizer_.states()) {
+    outcome.bytes[rank] = own_.cut.sharded.bytes();
+    outcome.peak_bytes[rank] = own_.cut.sharded.peak_bytes();
+    for (const optim::AdamW::State& state : own_.optimizer.states()) {
       const bool has_master = !state.master.is_same(state.shard.value);
       outcome.optimizer_bytes[rank] +=
           static_cast<int64_t>(state.m.nbytes() + state.v.nbytes() + (has_master ? state.master.nbytes() : 0));
@@ -249,13 +262,14 @@ class RankTraining {
     }
   }
 
-  DataGroups& groups() { return cut_.groups; }
+  DataGroups& groups() { return own_.cut.groups; }
 
  private:
   std::vector<comm::Comm*> counted_groups() {
-    std::vector<comm::Comm*> groups = cut_.groups.of_movements();
-    groups.insert(groups.end(), {cut_.groups.everyone.get(), cut_.groups.model_parallel.get(), &cut_.tensor.group(),
-                                 &cut_.tensor.sharing(), &cut_.stage.group(), &cut_.stage.sharing()});
+    std::vector<comm::Comm*> groups = own_.cut.groups.of_movements();
+    groups.insert(groups.end(),
+                  {own_.cut.groups.everyone.get(), own_.cut.groups.model_parallel.get(), &own_.cut.tensor.group(),
+                   &own_.cut.tensor.sharing(), &own_.cut.stage.group(), &own_.cut.stage.sharing()});
     return groups;
   }
 
@@ -273,16 +287,13 @@ class RankTraining {
   void collect(std::map<std::string, at::Tensor>& whole,
                const std::function<at::Tensor(const optim::AdamW::State&)>& tensor_of) {
     const std::lock_guard lock(mutex());
-    place_own_elements(model_.parameters(), optimizer_, tensor_of, whole);
+    place_own_elements(model_.parameters(), own_.optimizer, tensor_of, whole);
   }
 
   Training training_;
   comm::World& world_;
-  mesh::Mesh mesh_;
   MeteredModel model_;
-  CutModel cut_;
-  optim::AdamW optimizer_;
-  train::TrainingStep step_;
+  train::RankModel own_;
 };
 
 inline Outcome train(const Training& training, const Layout& layout) {

@@ -1,0 +1,34 @@
+// Divides ranks and model as the layout says.
+#include "terrace/schedule/resolved_layout.h"
+
+#include <utility>
+
+#include "terrace/schedule/pipeline/pipeline.h"
+#include "terrace/schedule/rank_share.h"
+
+namespace terrace::schedule {
+
+ResolvedLayout::ResolvedLayout(const config::LayoutConfig& layout, const mesh::Mesh& on,
+                               std::shared_ptr<const Partition> partition)
+    : mesh(on),
+      sizes(mesh::shard_sizes(layout, on)),
+      placement(schedule::placement(pipeline_of(layout, 1))),
+      partition_(std::move(partition)) {
+  for (int64_t stage = 0; stage < placement.stages; ++stage) {
+    stages.push_back(stage_segments(*partition_, placement, stage));
+  }
+}
+
+ResolvedLayout resolved_layout(const config::LayoutConfig& layout, const UnitTable& units, int64_t ranks,
+                               int64_t ranks_per_node) {
+  return {layout, mesh_of(layout, ranks, ranks_per_node), std::make_shared<const Partition>(partition(units, layout))};
+}
+
+ResolvedLayout resolved_layout(const config::Config& config, const UnitTable& units, int64_t ranks,
+                               int64_t ranks_per_node) {
+  ResolvedLayout resolved = resolved_layout(config.layout, units, ranks, ranks_per_node);
+  check_recompute(resolved.partition(), config.train.recompute);
+  return resolved;
+}
+
+}  // namespace terrace::schedule

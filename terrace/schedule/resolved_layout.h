@@ -1,0 +1,43 @@
+// The layout of a run on its ranks: what [layout] comes to on so many ranks, computed once and passed on to all that
+// divide by it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "terrace/config/config.h"
+#include "terrace/mesh/mesh.h"
+#include "terrace/mesh/shards.h"
+#include "terrace/schedule/partition.h"
+#include "terrace/schedule/pipeline/placement.h"
+#include "terrace/schedule/unit_table.h"
+
+namespace terrace::schedule {
+
+class ResolvedLayout {
+ public:
+  // `partition` is that of the model for this layout. Throws UserError if the groups of `layout` do not fit the mesh.
+  ResolvedLayout(const config::LayoutConfig& layout, const mesh::Mesh& mesh,
+                 std::shared_ptr<const Partition> partition);
+
+  const Partition& partition() const { return *partition_; }
+
+  mesh::Mesh mesh;
+  mesh::ShardSizes sizes;  // of the groups of sharded data parallelism
+  Placement placement;
+  std::vector<StageSegments> stages;
+
+ private:
+  std::shared_ptr<const Partition> partition_;  // shared, since a search has many layouts of one partition
+};
+
+// The layout of a model with these units. Throws UserError if the layout fits neither the ranks nor the model.
+ResolvedLayout resolved_layout(const config::LayoutConfig& layout, const UnitTable& units, int64_t ranks,
+                               int64_t ranks_per_node);
+
+// The layout of a configuration's model. Throws UserError also where train.recompute would have no effect.
+ResolvedLayout resolved_layout(const config::Config& config, const UnitTable& units, int64_t ranks,
+                               int64_t ranks_per_node);
+
+}  // namespace terrace::schedule

@@ -1,0 +1,19 @@
+// Assembles a rank's model in the order in which the parts need each other.
+#include "terrace/train/rank_model.h"
+
+#include "terrace/nn/module.h"
+#include "terrace/parallel/states.h"
+
+namespace terrace::train {
+
+RankModel::RankModel(models::Model& model, comm::World& world, const schedule::ResolvedLayout& layout,
+                     const config::Config& config, const parallel::ShardingOptions& sharding)
+    : cut(model, world, layout, config.layout, sharding),
+      optimizer(cut.shards, config.optimizer),
+      step(model, cut, optimizer, config.train.recompute) {
+  parallel::set_initial_values(cut.sharded, optimizer, config.train.seed);
+  nn::initialize(cut.stage.buffers(), config.train.seed);
+  cut.sharded.finish_update();
+}
+
+}  // namespace terrace::train
