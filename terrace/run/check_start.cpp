@@ -109,10 +109,6 @@ void make_run_folder(const std::string& folder) {
   throw UserError::of("checkpoint.folder = \"{}\" cannot be made: {}; name another folder", folder, error.message());
 }
 
-void check_files(const config::Config& config, bool is_new_run) {
-  throw_file_problems(file_problems(config, is_new_run));
-}
-
 void throw_file_problems(const std::vector<std::string>& problems, const std::string& advice) {
   if (problems.empty()) return;
   throw UserError::of("{} with what the configuration names{}:\n  {}", counted(problems.size(), "problem"), advice,
@@ -172,14 +168,11 @@ plan::AvailableMemory available_memory(const at::Device& device) {
   return available;
 }
 
-plan::MemoryNeed check_memory(const config::Config& config, int64_t ranks, int64_t here, const at::Device& device) {
-  const plan::AvailableMemory available = available_memory(device);
-  const plan::MemoryNeed need =
-      plan::least_memory(train::on_device(config, device), ranks, here, available.ranks_together(here));
+void check_memory(const config::Config& config, int64_t ranks, int64_t here, const plan::MemoryNeed& need,
+                  const plan::AvailableMemory& available) {
   const std::string refusal = plan::memory_refusal(config, ranks, here, need, available);
   if (!refusal.empty() && config.train.check_memory) throw UserError(refusal, ExitCode::infeasible);
   if (!refusal.empty()) log_warning("{}", refusal);
-  return need;
 }
 
 }  // namespace terrace::run

@@ -19,8 +19,6 @@ namespace terrace::run {
 std::vector<std::string> file_problems(const config::Config& config, bool is_new_run);
 // Throws one UserError with all problems, whose heading ends with the advice; returns if there are none.
 void throw_file_problems(const std::vector<std::string>& problems, const std::string& advice = "");
-// Throws one UserError with the problems of file_problems(); returns if there are none.
-void check_files(const config::Config& config, bool is_new_run);
 
 // Throws UserError if the folder can be neither found nor made.
 void make_run_folder(const std::string& folder);
@@ -46,10 +44,9 @@ std::vector<std::string> idle_keys_of(const config::Config& config, int64_t rank
 // Logs these sentences as one warning, if there are any.
 void warn_of_idle_keys(const std::vector<std::string>& sentences);
 
-// The least memory that weights, gradients, optimizer states and activations need on that many ranks, `here` of them on
-// this machine. Throws UserError with ExitCode::infeasible if the machine, or the GPU if the device is one, has less
-// memory available; with train.check_memory = false it logs that as a warning.
-plan::MemoryNeed check_memory(const config::Config& config, int64_t ranks = 1, int64_t here = 1,
-                              const at::Device& device = at::kCPU);
+// Throws UserError with ExitCode::infeasible if what the ranks need, `here` of them on this machine, is not available
+// on the machine or the GPU; with train.check_memory = false it logs that as a warning.
+void check_memory(const config::Config& config, int64_t ranks, int64_t here, const plan::MemoryNeed& need,
+                  const plan::AvailableMemory& available);
 
 }  // namespace terrace::run

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/base/files/file_lock.h"
 #include "terrace/base/files/texts_read.h"
 #include "terrace/base/system/start_watch.h"
 #include "terrace/base/terminal/log.h"
@@ -24,18 +23,14 @@
 #include "terrace/nn/precision.h"
 #include "terrace/observe/run_process.h"
 #include "terrace/plan/memory/memory_need.h"
-#include "terrace/run/check_start.h"
 #include "terrace/run/choices.h"
 #include "terrace/run/hooks/hooks.h"
 #include "terrace/run/resumed_checkpoint.h"
 #include "terrace/run/run_facts.h"
 #include "terrace/run/shared_folder.h"
+#include "terrace/run/start_checks.h"
 #include "terrace/run/start_facts.h"
-#include "terrace/schedule/pipeline/first_micro_batch.h"
-#include "terrace/schedule/rank_share.h"
 #include "terrace/train/agreement.h"
-#include "terrace/train/check_resumed.h"
-#include "terrace/train/check_tensors.h"
 #include "terrace/train/device.h"
 #include "terrace/train/initial_weights.h"
 #include "terrace/train/prepare_machine.h"
@@ -73,7 +68,7 @@ void log_run_settings(train::Trainer& trainer, const Start& start) {
   const train::Peak& peak = start.peak;
   const plan::MemoryNeed& need = start.need;
   const int threads = at::get_num_threads();
-  const int64_t micro_batch = schedule::micro_batch_of(trainer.config(), trainer.mesh().size("data"));
+  const int64_t micro_batch = trainer.micro_batch();
   const Sizes& budget = trainer.config().train.micro_batch_sizes;
   const std::string& samples = trainer.config().family->samples;
   log_info("{} parameters, {}, micro-batches of {}{}", format_count(nn::whole_elements(trainer.model().parameters())),
@@ -87,9 +82,8 @@ void log_run_settings(train::Trainer& trainer, const Start& start) {
            format_bytes(need.states + need.copies), need.states_text(), format_bytes(need.activations),
            need.ranks > 1 ? fmt::format("; {} for the largest rank", format_bytes(start.largest.all())) : "");
   if (trainer.mesh().size() == 1) return;
-  const mesh::ShardSizes sizes = mesh::shard_sizes(trainer.config().layout, trainer.mesh());
   log_info("{} ranks with {} each:\n{}", trainer.mesh().size(), counted(threads, "thread"),
-           mesh::overview(trainer.mesh(), parallel::shown_groups(trainer.mesh(), sizes)));
+           mesh::overview(trainer.mesh(), parallel::shown_groups(trainer.mesh(), trainer.cut().groups.place.sizes)));
 }
 
 // One rank of a run, from its first step to its last.
@@ -137,49 +131,22 @@ RunResult run_rank(const Start& start, const at::Device& device, comm::World& wo
   });
 }
 
-// Checks made once for all ranks before anything is built. Keeps the run's folder locked while it lives.
-struct StartChecks {
-  StartChecks(const config::Config& config, const RunOptions& options, int64_t ranks, int64_t ranks_here,
-              const at::Device& device) {
-    const Activity activity("checking the files and the memory that the run needs");
-    const std::string& folder = config.checkpoint.folder;
-    check_kept_folder(options.config_file, folder);
-    schedule::check_ranks(config, ranks, ranks_here);
-    warn_of_idle_keys(idle_keys_of(config, ranks, ranks_here));
-    schedule::check_noise_scale(config, schedule::mesh_of(config.layout, ranks, ranks_here).size("data"));
-    const bool is_new = is_new_run(options.resume, folder);
-    check_files(config, is_new);
-    if (is_new) train::check_initial_weights(config, train::Depth::manifest);
-    check_machine(config, ranks);
-    need = check_memory(config, ranks, ranks_here, device);
-    largest = plan::least_memory(train::on_device(config, device), ranks, ranks_here, 1);
-    make_run_folder(folder);
-    lock.emplace(
-        fs::path(folder) / ".run.lock",
-        fmt::format("another process trains in {}; wait until it ends, or name another checkpoint.folder", folder));
-    resumed = open_resumed(options, folder);
-    if (resumed) train::check_resumed_config(config, *resumed);
-    const int64_t steps_done = resumed == nullptr ? 0 : resumed->step();
-    check_profile(config, options.profile_steps, steps_done);
-    check_stop_after(config, options.stop_after, steps_done);
-    run_folder = folder;
-    trainer = observe::this_run_process(ranks);
-    trainer.step = steps_done;
-    observe::write_run_process(run_folder, trainer);
+// The file in the run's folder that says which process trains there, and how that ended.
+class RunRecord {
+ public:
+  RunRecord(std::string folder, int64_t ranks, int64_t steps_done)
+      : folder_(std::move(folder)), trainer_(observe::this_run_process(ranks)) {
+    trainer_.step = steps_done;
+    observe::write_run_process(folder_, trainer_);
   }
 
-  // Trains, and keeps in the run's folder how that ended.
+  // Trains and records how that ends.
   template <typename Train>
-  RunResult recorded(Train&& train) {
-    const auto ended = [&](observe::ProcessState state, const std::string& reason) {
-      trainer.state = state;
-      trainer.reason = reason;
-      observe::write_run_process(run_folder, trainer);
-    };
+  RunResult of(Train&& train) {
     const AtForcedEnd forced([&](const std::string& reason) { ended(observe::ProcessState::stopped, reason); });
     try {
       RunResult result = train();
-      trainer.step = result.step;
+      trainer_.step = result.step;
       ended(result.finished ? observe::ProcessState::finished : observe::ProcessState::stopped, result.stop_reason);
       return result;
     } catch (const UserError& error) {
@@ -192,22 +159,26 @@ struct StartChecks {
     }
   }
 
-  fs::path run_folder;
-  observe::RunProcess trainer;
-  plan::MemoryNeed need, largest;
-  std::optional<FileLock> lock;
-  std::unique_ptr<checkpoint::Reader> resumed;
+ private:
+  void ended(observe::ProcessState state, const std::string& reason) {
+    trainer_.state = state;
+    trainer_.reason = reason;
+    observe::write_run_process(folder_, trainer_);
+  }
+
+  std::string folder_;
+  observe::RunProcess trainer_;
 };
 
-RunResult run_threads(const RunInputs& inputs, const StartChecks& checks, const at::Device& device) {
+RunResult run_threads(const RunInputs& inputs, const RunCheck& found, const at::Device& device) {
   const config::Config& config = inputs.config;
   const int64_t ranks = inputs.options.ranks;
   profile::RankThreads threads;
   const Activity activity("measuring the speed of this machine and building the model");
   const train::Peak peak = choose_peak(inputs, threads_of_rank(inputs, ranks), device);
   const Start start{.inputs = inputs,
-                    .need = checks.need,
-                    .largest = checks.largest,
+                    .need = found.need,
+                    .largest = found.largest,
                     .peak = peak,
                     .kernels = choose_kernels(inputs, device),
                     .threads = &threads};
@@ -233,11 +204,13 @@ RunResult run_threads(const RunInputs& inputs, const StartChecks& checks, const 
 RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
   const at::Device device =
       train::choose_device_of_threads(config.train.device, options.ranks, "train.device = \"cpu\"");
-  StartChecks checks(config, options, options.ranks, options.ranks, device);
-  return checks.recorded([&] {
+  StartChecks checks(config, options, options.ranks, options.ranks);
+  checks.begin(device);
+  RunRecord record(config.checkpoint.folder, options.ranks, checks.found.steps_done);
+  return record.of([&] {
     const config::Config with_statistics = train::with_initial_statistics(config, checks.resumed.get(), /*says=*/true);
     const RunInputs inputs{.config = with_statistics, .options = options, .resumed = checks.resumed.get()};
-    return run_threads(inputs, checks, device);
+    return run_threads(inputs, checks.found, device);
   });
 }
 
@@ -248,13 +221,16 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
   const at::Device device = train::choose_device(config.train.device, world);
   train::bind_near(device);
   const bool first = world.rank() == 0;
-  std::optional<StartChecks> checks;
+  std::optional<StartChecks> checks;  // these two on the first rank only
+  std::optional<RunRecord> record;
   std::string small_files;  // descriptions of data, tokenizers and manifests of checkpoints that the checks have read
   const std::string checkpoint = train::broadcast_result(*all, [&]() -> std::string {
     const NotedTexts noted;
-    checks.emplace(config, options, world.size(), world.ranks_per_node(), device);
+    checks.emplace(config, options, world.size(), world.ranks_per_node());
+    checks->begin(device);
+    record.emplace(config.checkpoint.folder, world.size(), checks->found.steps_done);
     small_files = noted.bytes();
-    return checks->resumed ? checks->resumed->path().string() : "";
+    return checks->found.checkpoint.string();
   });
   take_texts(train::broadcast_text(*all, std::move(small_files), 0, "small files"));
   const auto train = [&] {
@@ -272,13 +248,13 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
     const int64_t threads = threads_of_rank(inputs, world.size(), &world);
     const train::Peak peak = choose_peak(inputs, threads, device, *all);
     const Start start{.inputs = inputs,
-                      .need = first ? checks->need : plan::MemoryNeed{},
-                      .largest = first ? checks->largest : plan::MemoryNeed{},
+                      .need = first ? checks->found.need : plan::MemoryNeed{},
+                      .largest = first ? checks->found.largest : plan::MemoryNeed{},
                       .peak = peak,
                       .kernels = choose_kernels(inputs, device, *all)};
     return run_rank(start, device, world);
   };
-  return first ? checks->recorded(train) : train();
+  return first ? record->of(train) : train();
 }
 
 }  // namespace
