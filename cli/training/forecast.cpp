@@ -18,8 +18,8 @@
 #include "terrace/base/error.h"
 #include "terrace/base/text/json.h"
 #include "terrace/base/text/plural.h"
-#include "terrace/data/fields/scores/forecast_file.h"
-#include "terrace/data/fields/scores/forecast_times.h"
+#include "terrace/forecast/forecast_file.h"
+#include "terrace/forecast/forecast_times.h"
 #include "terrace/run/forecast_checkpoint.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/stop_request.h"
@@ -29,19 +29,20 @@ namespace {
 
 struct ForecastArguments {
   run::ForecastRequest request;
-  data::ForecastTimes times;
+  forecast::ForecastTimes times;
   std::string output;
   bool overwrite = false, json = false;
 };
 
 // The contents of the file, for a script.
-Json result_json(const ForecastArguments& arguments, const run::ForecastModel& model, const data::ForecastPlan& plan) {
+Json result_json(const ForecastArguments& arguments, const run::ForecastModel& model,
+                 const forecast::ForecastPlan& plan) {
   const data::FieldsDescription& all = model.source.description();
   Json starts = Json::array(), leads = Json::array();
   for (const int64_t start : plan.starts) {
     starts.push_back(data::text_of(all.calendar, all.times[static_cast<size_t>(start)]));
   }
-  for (const int64_t lead : plan.leads) leads.push_back(data::lead_text(all.step, lead));
+  for (const int64_t lead : plan.leads) leads.push_back(forecast::lead_text(all.step, lead));
   return {{"file", arguments.output},
           {"checkpoint", model.checkpoint.string()},
           {"step", model.step},
@@ -68,18 +69,18 @@ void run_forecast(ForecastArguments& arguments) {
   LaunchedRanks ranks = connect(arguments.request.model.ranks);
   arguments.request.model.world = ranks.world.get();
   const bool is_reporting_rank = ranks.is_reporting_rank();
-  std::unique_ptr<data::ForecastWriter> writer;
+  std::unique_ptr<forecast::ForecastWriter> writer;
   Json result;
   arguments.request.plan = [&](const run::ForecastModel& model) {
     check_new_file(arguments.output, "--output", "forecast.nc", arguments.overwrite);
-    data::ForecastPlan plan = data::plan_forecasts(model.source, arguments.times, model.knows_lead);
+    forecast::ForecastPlan plan = forecast::plan_forecasts(model.source, arguments.times, model.knows_lead);
     if (is_reporting_rank) {
-      writer = data::create_forecasts(arguments.output, forecast_header(model, plan));
+      writer = forecast::create_forecasts(arguments.output, forecast_header(model, plan));
       result = result_json(arguments, model, plan);
     }
     return plan;
   };
-  arguments.request.begin = [](const run::ForecastModel&, const data::ForecastPlan&) {};
+  arguments.request.begin = [](const run::ForecastModel&, const forecast::ForecastPlan&) {};
   arguments.request.take = [&](size_t start, size_t lead, std::span<const float> fields) {
     writer->write(start, lead, 0, fields);
   };

@@ -11,7 +11,7 @@
 
 namespace terrace::cli {
 
-void add_lead_options(CLI::App& command, data::ForecastTimes& times) {
+void add_lead_options(CLI::App& command, forecast::ForecastTimes& times) {
   command
       .add_option("--lead", times.leads,
                   "How far ahead, such as 72h, 3d or 1mo; several with commas; if not given, the leads of the training")
@@ -34,12 +34,12 @@ void add_model_options(CLI::App& command, run::CheckpointRequest& model) {
       ->capture_default_str();
 }
 
-data::ForecastHeader forecast_header(const run::ForecastModel& model, const data::ForecastPlan& plan) {
+forecast::ForecastHeader forecast_header(const run::ForecastModel& model, const forecast::ForecastPlan& plan) {
   const data::FieldsDescription& all = model.source.description();
-  data::ForecastHeader header{.grid = {all.latitudes, all.longitudes}, .calendar = all.calendar};
+  forecast::ForecastHeader header{.grid = {all.latitudes, all.longitudes}, .calendar = all.calendar};
   header.source = fmt::format("terrace, {} at step {}", model.checkpoint.string(), model.step);
   for (const int64_t lead : plan.leads) {
-    header.leads.push_back(data::lead_seconds(data::lead_text(all.step, lead)).value());
+    header.leads.push_back(forecast::lead_seconds(forecast::lead_text(all.step, lead)).value());
   }
   for (const int64_t start : plan.starts) {
     header.starts.push_back(all.times[static_cast<size_t>(start)]);

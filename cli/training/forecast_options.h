@@ -5,17 +5,17 @@
 #include <functional>
 
 #include "cli/training/launched_ranks.h"
-#include "terrace/data/fields/scores/forecast_file.h"
-#include "terrace/data/fields/scores/forecast_times.h"
+#include "terrace/forecast/forecast_file.h"
+#include "terrace/forecast/forecast_times.h"
 #include "terrace/run/forecast_checkpoint.h"
 
 namespace terrace::cli {
 
-void add_lead_options(CLI::App& command, data::ForecastTimes& times);
+void add_lead_options(CLI::App& command, forecast::ForecastTimes& times);
 void add_model_options(CLI::App& command, run::CheckpointRequest& model);
 
 // The header of a file of these forecasts.
-data::ForecastHeader forecast_header(const run::ForecastModel& model, const data::ForecastPlan& plan);
+forecast::ForecastHeader forecast_header(const run::ForecastModel& model, const forecast::ForecastPlan& plan);
 
 // Ends the ranks' connection behind `run`, which returns false where a stop was requested. Throws UserError on all
 // ranks, with text on one, for mistakes and where a stop was requested.

@@ -18,7 +18,7 @@
 #include "terrace/base/files/file.h"
 #include "terrace/base/text/json.h"
 #include "terrace/comm/launcher.h"
-#include "terrace/data/fields/scores/forecast_times.h"
+#include "terrace/forecast/forecast_times.h"
 #include "terrace/run/checkpoint_ranks.h"
 
 namespace terrace::cli {
@@ -27,7 +27,7 @@ namespace {
 struct PredictArguments {
   std::vector<std::string> checkpoints;
   std::string data, split = "test", output, csv, page, dataset, serve;
-  data::ForecastTimes times;         // leads and rollout, of fields
+  forecast::ForecastTimes times;     // leads and rollout, of fields
   run::CheckpointRequest resources;  // of fields; of structures the threads alone
   bool overwrite = false, json = false;
 };

@@ -32,7 +32,7 @@ struct PartOfTimes {
   std::string split;
   std::filesystem::path file;
   std::vector<std::string> outputs = {};
-  data::ForecastPlan plan = {};
+  forecast::ForecastPlan plan = {};
   std::unique_ptr<ensemble::FieldPredictions> predictions = {};  // on the reporting rank
 };
 
@@ -85,17 +85,17 @@ class FieldsPrediction {
     request.plan = [this, number, member, is_reporting = ranks.is_reporting_rank()](const run::ForecastModel& model) {
       return plan_of(number, member, model, is_reporting);
     };
-    request.begin = [](const run::ForecastModel&, const data::ForecastPlan&) {};
+    request.begin = [](const run::ForecastModel&, const forecast::ForecastPlan&) {};
     request.take = [this, number, member](size_t start, size_t lead, std::span<const float> fields) {
       parts_[number].predictions->add(member, start, lead, fields);
     };
     return request;
   }
 
-  data::ForecastPlan plan_of(size_t number, size_t member, const run::ForecastModel& model, bool is_reporting) {
+  forecast::ForecastPlan plan_of(size_t number, size_t member, const run::ForecastModel& model, bool is_reporting) {
     const std::vector<std::string>& outputs = model.source.request().outputs;
-    data::ForecastPlan plan =
-        data::plan_forecasts_of_split(model.source, parts_[number].split, asked_.times, model.knows_lead);
+    forecast::ForecastPlan plan =
+        forecast::plan_forecasts_of_split(model.source, parts_[number].split, asked_.times, model.knows_lead);
     if (member > 0) {
       check_same(parts_[number], model, plan);
     } else {
@@ -104,7 +104,7 @@ class FieldsPrediction {
       parts_[number].outputs = outputs;
       parts_[number].plan = plan;
       if (is_reporting) {
-        data::ForecastHeader header = forecast_header(model, plan);
+        forecast::ForecastHeader header = forecast_header(model, plan);
         if (asked_.members.size() > 1) header.source = fmt::format("terrace, {} models", asked_.members.size());
         parts_[number].predictions =
             std::make_unique<ensemble::FieldPredictions>(parts_[number].file, header, asked_.members.size());
@@ -115,7 +115,7 @@ class FieldsPrediction {
     return plan;
   }
 
-  void check_same(const PartOfTimes& first, const run::ForecastModel& model, const data::ForecastPlan& plan) const {
+  void check_same(const PartOfTimes& first, const run::ForecastModel& model, const forecast::ForecastPlan& plan) const {
     const std::vector<std::string>& outputs = model.source.request().outputs;
     const std::string model_of_first = asked_.members.front().string();
     if (outputs != first.outputs) {
@@ -123,9 +123,9 @@ class FieldsPrediction {
                           fmt::join(first.outputs, ", "), model.checkpoint.string(), fmt::join(outputs, ", "));
     }
     const data::TimeStep& step = model.source.description().step;
-    const auto words = [&](const data::ForecastPlan& one) {
+    const auto words = [&](const forecast::ForecastPlan& one) {
       std::vector<std::string> leads;
-      for (const int64_t lead : one.leads) leads.push_back(data::lead_text(step, lead));
+      for (const int64_t lead : one.leads) leads.push_back(forecast::lead_text(step, lead));
       return fmt::format("{} ahead from {}", fmt::join(leads, ", "), counted(one.starts.size(), "start"));
     };
     if (plan.leads != first.plan.leads || plan.starts != first.plan.starts) {
@@ -170,7 +170,7 @@ class FieldsPrediction {
         fmt::format("predicted {} of the {} part of {} by {}: {}\n", counted(part.plan.starts.size(), "start"),
                     part.split, fields_, counted(asked_.members.size(), "model"), asked_.output);
     for (size_t lead = 0; lead < part.plan.leads.size(); ++lead) {
-      const std::string name = data::lead_text(all.step, part.plan.leads[lead]);
+      const std::string name = forecast::lead_text(all.step, part.plan.leads[lead]);
       Json outputs = Json::object();
       for (size_t i = 0; i < part.outputs.size(); ++i) outputs[part.outputs[i]] = result.json(lead, i);
       text += fmt::format("{} ahead\n{}", name, ensemble::judgement_table(outputs));

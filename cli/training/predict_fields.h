@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/data/fields/scores/forecast_times.h"
+#include "terrace/forecast/forecast_times.h"
 #include "terrace/run/checkpoint_ranks.h"
 
 namespace terrace::cli {
@@ -14,7 +14,7 @@ struct FieldsToPredict {
   std::vector<std::filesystem::path> members = {};
   std::string data = {};  // prefix of prepared fields
   std::string split = "test", output = {};
-  data::ForecastTimes times = {};         // leads and rollout alone
+  forecast::ForecastTimes times = {};     // leads and rollout alone
   run::CheckpointRequest resources = {};  // ranks, threads and device
   bool overwrite = false, json = false;
 };

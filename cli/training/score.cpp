@@ -22,11 +22,11 @@
 #include "terrace/base/terminal/progress.h"
 #include "terrace/base/text/plural.h"
 #include "terrace/base/text/spelling.h"
-#include "terrace/data/fields/scores/forecast_file.h"
-#include "terrace/data/fields/scores/forecast_scorer.h"
-#include "terrace/data/fields/scores/score_file.h"
-#include "terrace/data/fields/scores/score_page.h"
-#include "terrace/data/fields/scores/score_report.h"
+#include "terrace/forecast/forecast_file.h"
+#include "terrace/forecast/forecast_scorer.h"
+#include "terrace/forecast/score_file.h"
+#include "terrace/forecast/score_page.h"
+#include "terrace/forecast/score_report.h"
 #include "terrace/run/forecast_checkpoint.h"
 #include "terrace/train/stop_request.h"
 
@@ -36,7 +36,7 @@ namespace {
 struct ScoreArguments {
   std::string source;  // a checkpoint or a file of forecasts
   run::ForecastRequest request;
-  data::ForecastTimes times;
+  forecast::ForecastTimes times;
   std::vector<std::string> variables;
   std::string split = "test", csv, page, page_start;
   bool strict = false, json = false;
@@ -62,7 +62,7 @@ class Scoring {
     const auto train = splits.find("train");
     Progress progress("fit damped persistence",
                       train == splits.end() ? 0 : static_cast<uint64_t>(train->second.count()));
-    scorer_.emplace(data, data::ScoreRequest{arguments.split, std::move(variables), leads}, [&](uint64_t done) {
+    scorer_.emplace(data, forecast::ScoreRequest{arguments.split, std::move(variables), leads}, [&](uint64_t done) {
       if (train::stop_requested()) stop_scoring();
       progress.update(done);
     });
@@ -71,12 +71,12 @@ class Scoring {
                 splits.contains("train") ? "climatology" : "training part", "climatology, damped persistence and acc");
   }
 
-  const data::ForecastScorer& scorer() const { return *scorer_; }
+  const forecast::ForecastScorer& scorer() const { return *scorer_; }
 
   // The starts of the forecasts that follow, as numbers of times; below 0: not in the data.
   void begin(const std::vector<int64_t>& starts) {
     if (arguments_.page.empty()) return;
-    maps_.emplace(data_, scorer_->request(), data::map_start(arguments_.page_start, *scorer_, data_, starts));
+    maps_.emplace(data_, scorer_->request(), forecast::map_start(arguments_.page_start, *scorer_, data_, starts));
   }
 
   void add(int64_t start, size_t lead, size_t variable, std::span<const float> forecast) {
@@ -86,20 +86,20 @@ class Scoring {
 
   // Writes and prints the result.
   void report() const {
-    const data::ScoreReport report = data::score_report(*scorer_, data_, arguments_.source);
+    const forecast::ScoreReport report = forecast::score_report(*scorer_, data_, arguments_.source);
     tell_left_out(report);
-    if (!arguments_.csv.empty()) write_text_atomically(arguments_.csv, data::score_csv(report));
+    if (!arguments_.csv.empty()) write_text_atomically(arguments_.csv, forecast::score_csv(report));
     if (maps_) {
-      write_text_atomically(arguments_.page, data::score_page(report, maps_->json()));
+      write_text_atomically(arguments_.page, forecast::score_page(report, maps_->json()));
       log_info("wrote {}", arguments_.page);
     }
-    fmt::print("{}", arguments_.json ? data::score_json(report).dump() + "\n" : data::score_table(report));
+    fmt::print("{}", arguments_.json ? forecast::score_json(report).dump() + "\n" : forecast::score_table(report));
   }
 
  private:
-  void tell_left_out(const data::ScoreReport& report) const {
+  void tell_left_out(const forecast::ScoreReport& report) const {
     constexpr size_t most = 8;
-    std::vector<std::string> sentences = data::forecasts_left_out(report);
+    std::vector<std::string> sentences = forecast::forecasts_left_out(report);
     if (sentences.empty()) return;
     const size_t more = sentences.size() > most ? sentences.size() - most : 0;
     sentences.resize(sentences.size() - more);
@@ -111,8 +111,8 @@ class Scoring {
 
   const ScoreArguments& arguments_;
   const data::FieldsDataset& data_;
-  std::optional<data::ForecastScorer> scorer_;
-  std::optional<data::ScoreMaps> maps_;
+  std::optional<forecast::ForecastScorer> scorer_;
+  std::optional<forecast::ScoreMaps> maps_;
 };
 
 // The places of the chosen variables among the outputs of a model.
@@ -143,9 +143,9 @@ void score_checkpoint(ScoreArguments& arguments) {
     check_outputs(arguments);
     if (arguments.variables.empty()) arguments.variables = model.source.request().outputs;
     outputs = places_of(arguments.variables, model.source.request().outputs);
-    return data::plan_forecasts_of_split(model.source, arguments.split, arguments.times, model.knows_lead);
+    return forecast::plan_forecasts_of_split(model.source, arguments.split, arguments.times, model.knows_lead);
   };
-  request.begin = [&](const run::ForecastModel& model, const data::ForecastPlan& plan) {
+  request.begin = [&](const run::ForecastModel& model, const forecast::ForecastPlan& plan) {
     data = std::make_unique<data::FieldsDataset>(model.source.config().fields);
     starts = plan.starts;
     scoring.emplace(arguments, *data, arguments.variables, plan.leads);
@@ -163,8 +163,8 @@ void score_checkpoint(ScoreArguments& arguments) {
 }
 
 // The starts of the file from which some time of the split is predicted. Throws UserError where there are none.
-std::vector<size_t> scored_starts(const data::MatchedForecasts& matched, const data::ForecastContents& contents,
-                                  const data::ForecastScorer& scorer, const std::string& prefix, int64_t repeats) {
+std::vector<size_t> scored_starts(const forecast::MatchedForecasts& matched, const forecast::ForecastContents& contents,
+                                  const forecast::ForecastScorer& scorer, const std::string& prefix, int64_t repeats) {
   std::vector<size_t> places;
   for (size_t i = 0; i < matched.starts.size(); ++i) {
     bool is_scored = false;
@@ -198,11 +198,11 @@ void score_file(const ScoreArguments& arguments) {
   }
   check_outputs(arguments);
   const data::FieldsDataset data(arguments.request.fields);
-  const std::unique_ptr<data::ForecastFile> file = data::open_forecasts(arguments.source);
-  const data::ForecastContents& contents = file->contents();
-  data::MatchedForecasts matched =
-      data::match_forecasts(contents, data, {.variables = arguments.variables, .leads = arguments.times.leads});
-  const int64_t repeats = data::leave_out_repeats(*file, data, matched);
+  const std::unique_ptr<forecast::ForecastFile> file = forecast::open_forecasts(arguments.source);
+  const forecast::ForecastContents& contents = file->contents();
+  forecast::MatchedForecasts matched =
+      forecast::match_forecasts(contents, data, {.variables = arguments.variables, .leads = arguments.times.leads});
+  const int64_t repeats = forecast::leave_out_repeats(*file, data, matched);
   if (repeats > 0) {
     const std::string text = fmt::format("{} gives {} of its {} twice, with the same forecasts", arguments.source,
                                          repeats, counted(contents.starts.size(), "start"));

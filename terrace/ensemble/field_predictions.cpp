@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/data/fields/scores/scores.h"
+#include "terrace/forecast/scores.h"
 
 namespace terrace::ensemble {
 namespace {
@@ -48,21 +48,21 @@ std::vector<data::FieldOfDataset> fields_of_file(const std::vector<data::FieldOf
   return fields;
 }
 
-data::ForecastHeader header_of_file(data::ForecastHeader header, size_t members) {
+forecast::ForecastHeader header_of_file(forecast::ForecastHeader header, size_t members) {
   header.fields = fields_of_file(header.fields, members);
   return header;
 }
 
 }  // namespace
 
-FieldPredictions::FieldPredictions(const std::filesystem::path& path, const data::ForecastHeader& header,
+FieldPredictions::FieldPredictions(const std::filesystem::path& path, const forecast::ForecastHeader& header,
                                    size_t members)
     : outputs_(header.fields.size()),
       members_(members),
       starts_(header.starts.size()),
       leads_(header.leads.size()),
       places_(header.grid.places()),
-      file_(data::create_forecasts(path, header_of_file(header, members))) {}
+      file_(forecast::create_forecasts(path, header_of_file(header, members))) {}
 
 void FieldPredictions::add(size_t member, size_t start, size_t lead, std::span<const float> fields) {
   TERRACE_CHECK(fields.size() == outputs_ * places_, "{} values of {} outputs", fields.size(), outputs_);
@@ -105,7 +105,7 @@ void FieldPredictions::combine(const Labels& labels, const Take& take) {
 JudgedFields::JudgedFields(const data::FieldGrid& grid, size_t leads, size_t outputs, std::vector<double> scales)
     : outputs_(outputs),
       longitudes_(grid.longitudes.size()),
-      weights_(data::grid_weights(grid.latitudes).cosine),
+      weights_(forecast::grid_weights(grid.latitudes).cosine),
       scales_(std::move(scales)),
       own_(leads * outputs) {
   TERRACE_CHECK(scales_.empty() || scales_.size() == own_.size(), "{} scales of {}", scales_.size(), own_.size());

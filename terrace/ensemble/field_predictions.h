@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "terrace/base/text/json.h"
-#include "terrace/data/fields/scores/forecast_file.h"
 #include "terrace/ensemble/streamed_calibration.h"
 #include "terrace/ensemble/uncertainty.h"
+#include "terrace/forecast/forecast_file.h"
 
 namespace terrace::ensemble {
 
@@ -22,7 +22,7 @@ class FieldPredictions {
  public:
   // `header` has the outputs; the file has of each output NAME the mean NAME, NAME_label and, of several models, the
   // spread NAME_std (combined()) and NAME_1, NAME_2 and so on. Throws UserError where two of these are equal.
-  FieldPredictions(const std::filesystem::path& path, const data::ForecastHeader& header, size_t members);
+  FieldPredictions(const std::filesystem::path& path, const forecast::ForecastHeader& header, size_t members);
 
   // The outputs [outputs, latitudes, longitudes] of a model, in physical units.
   void add(size_t member, size_t start, size_t lead, std::span<const float> fields);
@@ -41,7 +41,7 @@ class FieldPredictions {
   Distribution combined_field(size_t start, size_t lead, size_t output) const;
 
   size_t outputs_, members_, starts_, leads_, places_;
-  std::unique_ptr<data::ForecastWriter> file_;
+  std::unique_ptr<forecast::ForecastWriter> file_;
 };
 
 // Judges how the spread of each output at each lead fits the errors. A place counts as the cosine of its latitude over

@@ -29,7 +29,7 @@ struct ForecastWork {
   const ForecastRequest& request;
   std::unique_ptr<const data::FieldsSource> source;
   std::optional<ForecastModel> model;
-  data::ForecastPlan plan;
+  forecast::ForecastPlan plan;
   int64_t micro_batch = 1;
 
   void configure(config::Config& config, const checkpoint::Reader& reader);

@@ -11,7 +11,7 @@
 
 #include "terrace/config/config.h"
 #include "terrace/data/fields/fields_source.h"
-#include "terrace/data/fields/scores/forecast_times.h"
+#include "terrace/forecast/forecast_times.h"
 #include "terrace/run/checkpoint_ranks.h"
 
 namespace terrace::run {
@@ -28,11 +28,11 @@ struct ForecastRequest {
   CheckpointRequest model;
   std::string fields = {};  // the prefix of prepared fields; "": those of the run
   // Says which forecasts are wanted. Called once in each process before anything is built; throws UserError.
-  std::function<data::ForecastPlan(const ForecastModel&)> plan;
+  std::function<forecast::ForecastPlan(const ForecastModel&)> plan;
   // `begin` and `take` receive the forecasts. They are called on the first rank alone: once before the first one, and
   // for each start and lead, by their places in the plan, with the outputs [Vo, latitudes, longitudes] in physical
   // units.
-  std::function<void(const ForecastModel&, const data::ForecastPlan&)> begin;
+  std::function<void(const ForecastModel&, const forecast::ForecastPlan&)> begin;
   std::function<void(size_t start, size_t lead, std::span<const float> fields)> take;
 };
 

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include "terrace/data/fields/fields_dataset.h"
-#include "terrace/data/fields/scores/forecast_times.h"
 #include "tests/data/fields_files.h"
 
 namespace terrace::data {
@@ -70,10 +69,6 @@ TEST_F(FieldsTimes, YearsHaveAStepOfTwelveMonths) {
   const FieldsDescription all = prepared(days_of(middles));
   EXPECT_EQ(all.step, (TimeStep{.months = 12}));
   EXPECT_EQ(all.step.text(), "1 year");
-  EXPECT_EQ(all.step.steps(*lead_seconds("1y")), 1);
-  EXPECT_EQ(all.step.steps(*lead_seconds("36mo")), 3);
-  EXPECT_EQ(all.step.steps(*lead_seconds("6mo")), std::nullopt);
-  EXPECT_EQ(lead_text(all.step, 3), "3y");
   const FieldsDataset data(folder_ / "p");
   EXPECT_EQ(data.time_after(1, 2), 3);
   EXPECT_EQ(text_of(Calendar::standard, data.instant_after(4, 2)), "1996-07-02T00:00:00");
@@ -89,7 +84,6 @@ TEST_F(FieldsTimes, SeasonsHaveAStepOfThreeMonths) {
   const FieldsDescription all = prepared(days_of(middles));
   EXPECT_EQ(all.step.months, 3);
   EXPECT_EQ(all.step.text(), "3 months");
-  EXPECT_EQ(lead_text(all.step, 4), "12mo");
   EXPECT_EQ(prepared(days_of({{2000, 2, 29}, {2000, 5, 31}, {2000, 8, 31}, {2000, 11, 30}})).step.months, 3);
   // A season that lacks is a gap of months.
   const std::string gap = file_at(days_of({{2000, 1, 15}, {2000, 4, 16}, {2000, 10, 16}}), "days since 1970-01-01")

@@ -15,7 +15,7 @@ namespace terrace::ensemble {
 namespace {
 
 // Two outputs, one of which has a level, on two latitudes and three longitudes.
-data::ForecastHeader header() {
+forecast::ForecastHeader header() {
   return {.grid = {.latitudes = {0, 60}, .longitudes = {0, 120, 240}},
           .starts = {0, 3600},
           .leads = {3600},
@@ -49,9 +49,9 @@ TEST(FieldPredictions, WritesMeansSpreadsLabelsAndModels) {
   EXPECT_EQ(taken, 4);
   EXPECT_FALSE(std::filesystem::exists(path));
   predictions.commit();
-  const auto file = data::open_forecasts(path);
+  const auto file = forecast::open_forecasts(path);
   std::vector<std::string> names;
-  for (const data::ForecastVariable& variable : file->contents().variables) names.push_back(variable.name);
+  for (const forecast::ForecastVariable& variable : file->contents().variables) names.push_back(variable.name);
   EXPECT_EQ(names, (std::vector<std::string>{"t_500", "u", "t_label_500", "u_label", "t_std_500", "u_std", "t_1_500",
                                              "u_1", "t_2_500", "u_2"}));
   const auto value = [&](size_t start, size_t variable) {
@@ -78,12 +78,12 @@ TEST(FieldPredictions, OfOneModelHaveNoSpread) {
                         EXPECT_EQ(predicted.deviation.at(5), 0);
                       });
   predictions.commit();
-  EXPECT_EQ(data::open_forecasts(folder / "f.nc")->contents().variables.size(), 4u);
+  EXPECT_EQ(forecast::open_forecasts(folder / "f.nc")->contents().variables.size(), 4u);
 }
 
 TEST(FieldPredictions, RefusesNamesThatAreTaken) {
   const ScratchFolder folder;
-  data::ForecastHeader taken = header();
+  forecast::ForecastHeader taken = header();
   taken.fields[0] = {.name = "u_std", .variable = "u_std"};
   try {
     FieldPredictions(folder / "f.nc", taken, 2);

@@ -2,8 +2,6 @@
 #include "terrace/base/error.h"
 #include "terrace/data/fields/field_file.h"
 #include "terrace/data/fields/fields_store.h"
-#include "terrace/data/fields/scores/coastlines.h"
-#include "terrace/data/fields/scores/forecast_file.h"
 
 namespace terrace::data {
 namespace {
@@ -17,16 +15,6 @@ namespace {
 }  // namespace
 
 std::unique_ptr<FieldFile> open_netcdf(const std::filesystem::path& path, const std::vector<DimensionChoice>&) {
-  refuse_netcdf(path);
-}
-
-std::filesystem::path installed_coastlines() { return {}; }
-
-std::vector<CoastLine> read_coastlines(const std::filesystem::path&) { return {}; }
-
-std::unique_ptr<ForecastFile> open_forecasts(const std::filesystem::path& path) { refuse_netcdf(path); }
-
-std::unique_ptr<ForecastWriter> create_forecasts(const std::filesystem::path& path, const ForecastHeader&) {
   refuse_netcdf(path);
 }
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "terrace/data/fields/fields_dataset.h"
-#include "terrace/data/fields/scores/forecast_file.h"
+#include "terrace/forecast/forecast_file.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 
 // The places of a file's forecasts in a dataset.
 struct MatchedForecasts {
@@ -31,11 +31,11 @@ struct WantedForecasts {
 // Matches the forecasts of a file with a dataset. Throws UserError with every problem: another grid, calendar or units,
 // variables that the dataset or the file lacks, leads that are no multiple of the step of the data, that the file lacks
 // or has twice. Leads of 0 are left out.
-MatchedForecasts match_forecasts(const ForecastContents& contents, const FieldsDataset& data,
+MatchedForecasts match_forecasts(const ForecastContents& contents, const data::FieldsDataset& data,
                                  const WantedForecasts& wanted);
 
 // Leaves starts of the file that repeat an earlier one, with the same forecasts to the bit, out of the matched ones.
 // Returns their number. Throws UserError with the starts where the forecasts of one time differ.
-int64_t leave_out_repeats(ForecastFile& file, const FieldsDataset& data, MatchedForecasts& matched);
+int64_t leave_out_repeats(ForecastFile& file, const data::FieldsDataset& data, MatchedForecasts& matched);
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

@@ -1,5 +1,5 @@
 // Sums over rows in eight lanes, whose results do not depend on how many numbers an instruction of the processor holds.
-#include "terrace/data/fields/scores/scores.h"
+#include "terrace/forecast/scores.h"
 
 #include <cmath>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include "terrace/base/vector_clones.h"
 #include "terrace/data/fields/normalised_fields.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 namespace {
 
 constexpr size_t num_lanes = 8;
@@ -145,7 +145,7 @@ RowPointers row_pointers(const ScoredFields& fields, size_t first) {
 }  // namespace
 
 GridWeights grid_weights(const std::vector<double>& latitudes) {
-  GridWeights weights{.cosine = cosine_weights(latitudes)};
+  GridWeights weights{.cosine = data::cosine_weights(latitudes)};
   std::vector<double> edges = {-90};
   for (size_t i = 1; i < latitudes.size(); ++i) edges.push_back((latitudes[i - 1] + latitudes[i]) / 2);
   edges.push_back(90);
@@ -250,4 +250,4 @@ Scores ScoreSums::scores() const {
           .damped_persistence_rmse = damped_.value()};
 }
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

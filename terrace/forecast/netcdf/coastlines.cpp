@@ -1,6 +1,6 @@
 // Reads the segments of binned shorelines (Wessel and Smith, "A global, self-consistent, hierarchical, high-resolution
 // shoreline database", 1996).
-#include "terrace/data/fields/scores/coastlines.h"
+#include "terrace/forecast/coastlines.h"
 
 #include <array>
 #include <cmath>
@@ -10,13 +10,13 @@
 #include "terrace/base/error.h"
 #include "terrace/data/fields/netcdf/netcdf_file.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 namespace {
 
 constexpr int shore_of_sea = 1;  // level of a segment's polygon; higher ones are lakes, islands in them and so on
 constexpr double bin_parts = 65535;
 
-std::vector<double> numbers_of(const NetcdfFile& file, const char* name) {
+std::vector<double> numbers_of(const data::NetcdfFile& file, const char* name) {
   const int variable = file.find(name);
   if (variable < 0) throw UserError::of("{} has no {}", file.path().string(), name);
   return file.values(variable);
@@ -27,7 +27,7 @@ size_t index_of(double value) { return static_cast<size_t>(static_cast<int64_t>(
 
 double as_unsigned(double value) { return value < 0 ? value + 65536 : value; }
 
-std::vector<CoastLine> segments_of(const NetcdfFile& file) {
+std::vector<CoastLine> segments_of(const data::NetcdfFile& file) {
   const double bin_degrees = numbers_of(file, "Bin_size_in_minutes").at(0) / 60;
   const size_t bins_around = index_of(numbers_of(file, "N_bins_in_360_longitude_range").at(0));
   const std::vector<double> first_segments = numbers_of(file, "Id_of_first_segment_in_a_bin");
@@ -66,10 +66,10 @@ std::filesystem::path installed_coastlines() { return "/usr/share/gmt-gshhg/binn
 std::vector<CoastLine> read_coastlines(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return {};
   try {
-    return segments_of(NetcdfFile(path));
+    return segments_of(data::NetcdfFile(path));
   } catch (const std::exception&) {
     return {};  // a map without coastlines is better than none
   }
 }
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-namespace terrace::data {
+namespace terrace::forecast {
 
 // A line of points: longitude and latitude in degrees, one after the other; longitudes may lie outside of 0 to 360.
 using CoastLine = std::vector<float>;
@@ -17,4 +17,4 @@ std::filesystem::path installed_coastlines();
 // where the program was built without libnetcdf.
 std::vector<CoastLine> read_coastlines(const std::filesystem::path& path);
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

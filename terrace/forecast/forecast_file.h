@@ -12,16 +12,16 @@
 #include "terrace/data/fields/field_file.h"
 #include "terrace/data/fields/fields_description.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 
 // The contents of a new file, without values.
 struct ForecastHeader {
-  FieldGrid grid = {};
-  Calendar calendar = Calendar::standard;
+  data::FieldGrid grid = {};
+  data::Calendar calendar = data::Calendar::standard;
   std::vector<int64_t> starts = {};       // instants
   std::vector<double> leads = {};         // seconds from the start; a month has 30.4375 days
   std::vector<int64_t> valid_times = {};  // [starts, leads]: the instants that are predicted
-  std::vector<FieldOfDataset> fields = {};
+  std::vector<data::FieldOfDataset> fields = {};
   std::string source = {};  // the model, for the file's attribute `source`
 };
 
@@ -49,8 +49,8 @@ struct ForecastVariable {
 // The contents of a file that this or another program wrote, without values.
 struct ForecastContents {
   std::filesystem::path path = {};
-  FieldGrid grid = {};
-  Calendar calendar = Calendar::standard;
+  data::FieldGrid grid = {};
+  data::Calendar calendar = data::Calendar::standard;
   std::vector<int64_t> starts = {};  // instants, in the order of the file
   std::vector<double> leads = {};    // seconds
   std::vector<ForecastVariable> variables = {};
@@ -70,4 +70,4 @@ class ForecastFile {
 // Throws UserError, with what is missing, for files that hold no forecasts.
 std::unique_ptr<ForecastFile> open_forecasts(const std::filesystem::path& path);
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "terrace/base/text/json.h"
-#include "terrace/data/fields/scores/forecast_scorer.h"
+#include "terrace/forecast/forecast_scorer.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 
 struct ScoredVariable {
   std::string name = {}, units = {};
@@ -29,7 +29,7 @@ struct ScoreReport {
   std::vector<ScoredLead> leads = {};
 };
 
-ScoreReport score_report(const ForecastScorer& scorer, const FieldsDataset& data, std::string source);
+ScoreReport score_report(const ForecastScorer& scorer, const data::FieldsDataset& data, std::string source);
 
 // Returns {"source", "data", "split", "leads": {"72h": {"hours", "starts", "variables": {NAME: {"units", "rmse",
 // ..}}}}}; with a single lead its "variables" stand outside of "leads" too. Figures that are not known are null.
@@ -46,4 +46,4 @@ std::string score_table(const ScoreReport& report);
 // does.
 std::vector<std::string> forecasts_left_out(const ScoreReport& report);
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

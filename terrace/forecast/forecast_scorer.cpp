@@ -1,5 +1,5 @@
 // Puts each forecast beside what the data have for its time.
-#include "terrace/data/fields/scores/forecast_scorer.h"
+#include "terrace/forecast/forecast_scorer.h"
 
 #include <cmath>
 #include <limits>
@@ -7,21 +7,21 @@
 
 #include "terrace/base/error.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 namespace {
 
-TimeSplit split_named(const FieldsDataset& data, const std::string& name) {
+data::TimeSplit split_named(const data::FieldsDataset& data, const std::string& name) {
   const auto found = data.description().splits.find(name);
   if (found != data.description().splits.end()) return found->second;
   throw UserError::of("{} has no {} part; prepare it with --{} FROM TO, or choose another --split", data.prefix(), name,
                       name);
 }
 
-bool has_time(const TimeSplit& split, int64_t time) { return time >= split.first_time && time < split.end_time; }
+bool has_time(const data::TimeSplit& split, int64_t time) { return time >= split.first_time && time < split.end_time; }
 
 }  // namespace
 
-ForecastScorer::ForecastScorer(const FieldsDataset& data, ScoreRequest request,
+ForecastScorer::ForecastScorer(const data::FieldsDataset& data, ScoreRequest request,
                                const std::function<void(uint64_t)>& look)
     : data_(data),
       request_(std::move(request)),
@@ -29,7 +29,7 @@ ForecastScorer::ForecastScorer(const FieldsDataset& data, ScoreRequest request,
       weights_(grid_weights(data.description().latitudes)),
       sums_(request_.leads.size(), std::vector<ScoreSums>(request_.variables.size())) {
   for (const std::string& name : request_.variables) {
-    numbers_.push_back(FieldsDescription::find(data.description().variables, name));
+    numbers_.push_back(data::FieldsDescription::find(data.description().variables, name));
     TERRACE_CHECK(numbers_.back() >= 0, "{} has no variable {}", data.prefix(), name);
   }
   fit_damping(look);
@@ -40,8 +40,8 @@ bool ForecastScorer::is_scored(int64_t start, size_t lead) const {
 }
 
 std::span<const float> ForecastScorer::climatology_at(int64_t time, size_t variable) const {
-  const FieldsDescription& all = data_.description();
-  if (all.climatology == ClimatologyKind::none) return {};
+  const data::FieldsDescription& all = data_.description();
+  if (all.climatology == data::ClimatologyKind::none) return {};
   return data_.climatology(all.climatology_period(all.times[static_cast<size_t>(time)]), numbers_[variable]);
 }
 
@@ -55,9 +55,9 @@ ScoredFields ForecastScorer::fields_of(int64_t start, int64_t target, size_t var
 void ForecastScorer::fit_damping(const std::function<void(uint64_t)>& look) {
   const size_t leads = request_.leads.size(), variables = numbers_.size();
   dampings_.assign(leads, std::vector<double>(variables, std::numeric_limits<double>::quiet_NaN()));
-  const FieldsDescription& all = data_.description();
+  const data::FieldsDescription& all = data_.description();
   const auto train = all.splits.find("train");
-  if (train == all.splits.end() || all.climatology == ClimatologyKind::none) return;
+  if (train == all.splits.end() || all.climatology == data::ClimatologyKind::none) return;
   std::vector<std::vector<AnomalyProducts>> products(leads, std::vector<AnomalyProducts>(variables));
   for (int64_t start = train->second.first_time; start < train->second.end_time; ++start) {
     look(static_cast<uint64_t>(start - train->second.first_time));
@@ -89,4 +89,4 @@ void ForecastScorer::add(int64_t start, size_t lead, size_t variable, std::span<
 
 Scores ForecastScorer::scores(size_t lead, size_t variable) const { return sums_[lead][variable].scores(); }
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

@@ -1,5 +1,5 @@
 // Puts the figures of scores under their names.
-#include "terrace/data/fields/scores/score_report.h"
+#include "terrace/forecast/score_report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,9 +11,9 @@
 
 #include "terrace/base/text/csv.h"
 #include "terrace/base/text/plural.h"
-#include "terrace/data/fields/scores/forecast_times.h"
+#include "terrace/forecast/forecast_times.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 namespace {
 
 using Figure = std::pair<const char*, double>;
@@ -78,8 +78,8 @@ std::string cell_text(double value) { return std::isfinite(value) ? fmt::format(
 
 }  // namespace
 
-ScoreReport score_report(const ForecastScorer& scorer, const FieldsDataset& data, std::string source) {
-  const FieldsDescription& all = data.description();
+ScoreReport score_report(const ForecastScorer& scorer, const data::FieldsDataset& data, std::string source) {
+  const data::FieldsDescription& all = data.description();
   ScoreReport report{.source = std::move(source), .fields = data.prefix(), .split = scorer.request().split};
   const ScoreRequest& request = scorer.request();
   for (size_t lead = 0; lead < request.leads.size(); ++lead) {
@@ -168,4 +168,4 @@ std::vector<std::string> forecasts_left_out(const ScoreReport& report) {
   return sentences;
 }
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

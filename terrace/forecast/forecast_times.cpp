@@ -1,5 +1,5 @@
 // Turns dates and lengths of time into times and steps of a dataset.
-#include "terrace/data/fields/scores/forecast_times.h"
+#include "terrace/forecast/forecast_times.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,22 +11,22 @@
 #include "terrace/base/text/plural.h"
 #include "terrace/config/domain.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 namespace {
 
-std::string time_text(const FieldsDescription& all, int64_t time) {
-  return text_of(all.calendar, all.times[static_cast<size_t>(time)]);
+std::string time_text(const data::FieldsDescription& all, int64_t time) {
+  return data::text_of(all.calendar, all.times[static_cast<size_t>(time)]);
 }
 
-std::string times_of_data(const FieldsSource& source) {
-  const FieldsDescription& all = source.description();
+std::string times_of_data(const data::FieldsSource& source) {
+  const data::FieldsDescription& all = source.description();
   return fmt::format("{} has {} from {} to {}, every {}", source.config().fields, counted(all.times.size(), "time"),
                      time_text(all, 0), time_text(all, std::ssize(all.times) - 1), all.step.text());
 }
 
 class StartPlanner {
  public:
-  explicit StartPlanner(const FieldsSource& source) : source_(source), all_(source.description()) {}
+  explicit StartPlanner(const data::FieldsSource& source) : source_(source), all_(source.description()) {}
 
   void add(const std::string& date) {
     try {
@@ -83,13 +83,13 @@ class StartPlanner {
         first < std::ssize(times) ? fmt::format("; the first possible start is {}", time_text(all_, first)) : ""));
   }
 
-  const FieldsSource& source_;
-  const FieldsDescription& all_;
+  const data::FieldsSource& source_;
+  const data::FieldsDescription& all_;
   std::vector<int64_t> starts_;
   std::vector<std::string> problems_;
 };
 
-std::vector<int64_t> trained_leads(const FieldsSource& source) {
+std::vector<int64_t> trained_leads(const data::FieldsSource& source) {
   std::vector<int64_t> steps;
   for (const double lead : source.config().leads) steps.push_back(*source.description().step.steps(lead));
   std::ranges::sort(steps);
@@ -97,7 +97,7 @@ std::vector<int64_t> trained_leads(const FieldsSource& source) {
 }
 
 // A sentence where the model was not trained for the lead, else "".
-std::string problem_with_lead(const FieldsSource& source, int64_t lead, bool knows_lead) {
+std::string problem_with_lead(const data::FieldsSource& source, int64_t lead, bool knows_lead) {
   const std::vector<int64_t> trained = trained_leads(source);
   const bool fits = knows_lead ? lead >= trained.front() && lead <= trained.back()
                                : std::ranges::find(trained, lead) != trained.end();
@@ -111,9 +111,9 @@ std::string problem_with_lead(const FieldsSource& source, int64_t lead, bool kno
                      lead_text(source.description().step, lead), words.front());
 }
 
-void plan_rollout(const FieldsSource& source, const ForecastTimes& times, bool knows_lead, ForecastPlan& plan,
+void plan_rollout(const data::FieldsSource& source, const ForecastTimes& times, bool knows_lead, ForecastPlan& plan,
                   std::vector<std::string>& problems) {
-  const FieldsDescription& all = source.description();
+  const data::FieldsDescription& all = source.description();
   plan.rollout = lead_steps("--rollout", {times.rollout}, all, source.config().fields).front();
   const std::string step = lead_text(all.step, plan.rollout);
   if (std::string problem = problem_with_lead(source, plan.rollout, knows_lead); !problem.empty()) {
@@ -144,7 +144,7 @@ void plan_rollout(const FieldsSource& source, const ForecastTimes& times, bool k
   for (int64_t lead = plan.rollout; lead <= longest; lead += plan.rollout) plan.leads.push_back(lead);
 }
 
-ForecastPlan plan_leads(const FieldsSource& source, const ForecastTimes& times, bool knows_lead,
+ForecastPlan plan_leads(const data::FieldsSource& source, const ForecastTimes& times, bool knows_lead,
                         std::vector<std::string>& problems) {
   ForecastPlan plan;
   plan.leads = times.leads.empty() ? trained_leads(source)
@@ -163,16 +163,16 @@ ForecastPlan plan_leads(const FieldsSource& source, const ForecastTimes& times, 
 
 }  // namespace
 
-std::pair<int64_t, int64_t> times_between(const FieldsDescription& all, const std::string& from,
+std::pair<int64_t, int64_t> times_between(const data::FieldsDescription& all, const std::string& from,
                                           const std::string& to) {
-  const int64_t first = instants_of(all.calendar, from).first, last = instants_of(all.calendar, to).second;
+  const int64_t first = data::instants_of(all.calendar, from).first, last = data::instants_of(all.calendar, to).second;
   const auto begin = std::ranges::lower_bound(all.times, first), end = std::ranges::upper_bound(all.times, last);
   return {begin - all.times.begin(), end - all.times.begin()};
 }
 
 std::optional<double> lead_seconds(const std::string& text) { return config::parse_duration(text); }
 
-std::string lead_text(const TimeStep& step, int64_t steps) {
+std::string lead_text(const data::TimeStep& step, int64_t steps) {
   if (step.months > 0 && step.months % 12 == 0) return fmt::format("{}y", steps * step.months / 12);
   if (step.months > 0) return fmt::format("{}mo", steps * step.months);
   const int64_t seconds = steps * step.seconds;
@@ -181,7 +181,7 @@ std::string lead_text(const TimeStep& step, int64_t steps) {
 }
 
 std::vector<int64_t> lead_steps(const std::string& flag, const std::vector<std::string>& leads,
-                                const FieldsDescription& description, const std::string& prefix) {
+                                const data::FieldsDescription& description, const std::string& prefix) {
   std::vector<int64_t> list;
   std::vector<std::string> problems;
   for (const std::string& text : leads) {
@@ -203,7 +203,7 @@ std::vector<int64_t> lead_steps(const std::string& flag, const std::vector<std::
   return list;
 }
 
-ForecastPlan plan_forecasts(const FieldsSource& source, const ForecastTimes& times, bool knows_lead) {
+ForecastPlan plan_forecasts(const data::FieldsSource& source, const ForecastTimes& times, bool knows_lead) {
   StartPlanner planner(source);
   for (const std::string& start : times.starts) planner.add(start);
   if (!times.range.empty()) planner.add_range(times.range);
@@ -215,8 +215,8 @@ ForecastPlan plan_forecasts(const FieldsSource& source, const ForecastTimes& tim
   return plan;
 }
 
-ForecastPlan plan_forecasts_of_split(const FieldsSource& source, const std::string& split, const ForecastTimes& times,
-                                     bool knows_lead) {
+ForecastPlan plan_forecasts_of_split(const data::FieldsSource& source, const std::string& split,
+                                     const ForecastTimes& times, bool knows_lead) {
   std::vector<std::string> problems;
   ForecastPlan plan = plan_leads(source, times, knows_lead, problems);
   throw_problems(problems, "problems with the leads");
@@ -242,4 +242,4 @@ ForecastPlan plan_forecasts_of_split(const FieldsSource& source, const std::stri
   return plan;
 }
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

@@ -1,5 +1,5 @@
 // Turns fields into bytes of maps, and puts them beside the figures.
-#include "terrace/data/fields/scores/score_page.h"
+#include "terrace/forecast/score_page.h"
 
 #include <fmt/format.h>
 
@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "terrace/base/error.h"
-#include "terrace/data/fields/scores/coastlines.h"
-#include "terrace/data/fields/scores/forecast_times.h"
-#include "terrace/data/fields/scores/score_template.h"
+#include "terrace/forecast/coastlines.h"
+#include "terrace/forecast/forecast_times.h"
+#include "terrace/forecast/score_template.h"
 #include "terrace/observe/html_page.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 namespace {
 
 constexpr int64_t most_columns_of_map = 720;
@@ -71,7 +71,7 @@ Json coastlines_json() {
 
 }  // namespace
 
-ScoreMaps::ScoreMaps(const FieldsDataset& data, ScoreRequest request, int64_t start)
+ScoreMaps::ScoreMaps(const data::FieldsDataset& data, ScoreRequest request, int64_t start)
     : data_(data),
       request_(std::move(request)),
       start_(start),
@@ -102,8 +102,8 @@ std::vector<float> ScoreMaps::averaged(std::span<const float> field) const {
 }
 
 void ScoreMaps::add(size_t lead, size_t variable, std::span<const float> forecast) {
-  const FieldsDescription& all = data_.description();
-  const int64_t number = FieldsDescription::find(all.variables, request_.variables[variable]);
+  const data::FieldsDescription& all = data_.description();
+  const int64_t number = data::FieldsDescription::find(all.variables, request_.variables[variable]);
   const int64_t target = data_.time_after(start_, request_.leads[lead]);
   const std::vector<float> truth = averaged(data_.field(target, number)), predicted = averaged(forecast);
   std::vector<float> error(truth.size());
@@ -119,7 +119,7 @@ void ScoreMaps::add(size_t lead, size_t variable, std::span<const float> forecas
   list_.push_back({{"variable", request_.variables[variable]},
                    {"units", all.variables[static_cast<size_t>(number)].units},
                    {"lead", lead_text(all.step, request_.leads[lead])},
-                   {"time", text_of(all.calendar, all.times[static_cast<size_t>(target)])},
+                   {"time", data::text_of(all.calendar, all.times[static_cast<size_t>(target)])},
                    {"least", scale.least},
                    {"most", scale.most},
                    {"limit", errors.most},
@@ -129,12 +129,12 @@ void ScoreMaps::add(size_t lead, size_t variable, std::span<const float> forecas
 }
 
 Json ScoreMaps::json() const {
-  const FieldsDescription& all = data_.description();
+  const data::FieldsDescription& all = data_.description();
   const std::vector<double>&latitudes = all.latitudes, &longitudes = all.longitudes;
   const auto half_step = [](const std::vector<double>& values) {
     return values.size() > 1 ? (values.back() - values.front()) / static_cast<double>(values.size() - 1) / 2 : 0.5;
   };
-  return {{"start", text_of(all.calendar, all.times[static_cast<size_t>(start_)])},
+  return {{"start", data::text_of(all.calendar, all.times[static_cast<size_t>(start_)])},
           {"rows", rows_},
           {"columns", columns_},
           {"south", latitudes.front() - half_step(latitudes)},
@@ -144,9 +144,9 @@ Json ScoreMaps::json() const {
           {"list", list_}};
 }
 
-int64_t map_start(const std::string& text, const ForecastScorer& scorer, const FieldsDataset& data,
+int64_t map_start(const std::string& text, const ForecastScorer& scorer, const data::FieldsDataset& data,
                   const std::vector<int64_t>& starts) {
-  const FieldsDescription& all = data.description();
+  const data::FieldsDescription& all = data.description();
   const auto leads = std::ssize(scorer.request().leads);
   std::vector<int64_t> scored, complete;
   for (const int64_t start : starts) {
@@ -164,7 +164,7 @@ int64_t map_start(const std::string& text, const ForecastScorer& scorer, const F
     if (start >= first && start < end) return start;
   }
   const auto [least, most] = std::ranges::minmax(scored);
-  const auto date = [&](int64_t time) { return text_of(all.calendar, all.times[static_cast<size_t>(time)]); };
+  const auto date = [&](int64_t time) { return data::text_of(all.calendar, all.times[static_cast<size_t>(time)]); };
   throw UserError::of("--map-start {}: no scored forecast begins then; they begin from {} to {}", text, date(least),
                       date(most));
 }
@@ -177,4 +177,4 @@ std::string score_page(const ScoreReport& report, const Json& maps) {
   return observe::html_page(score_template(), data["title"], data);
 }
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

@@ -9,7 +9,7 @@
 
 #include "terrace/data/fields/fields_source.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 
 // The starts and leads of forecasts as a user writes them.
 struct ForecastTimes {
@@ -27,25 +27,26 @@ struct ForecastPlan {
 
 // Returns the times between the first and the last second of two dates: numbers first .. end - 1. Throws UserError for
 // what is no date.
-std::pair<int64_t, int64_t> times_between(const FieldsDescription& all, const std::string& from, const std::string& to);
+std::pair<int64_t, int64_t> times_between(const data::FieldsDescription& all, const std::string& from,
+                                          const std::string& to);
 
 // Returns the seconds of a lead such as "72h", "3d" or, with 30.4375 days a month, "2mo" or "1y"; no value for what is
 // no lead.
 std::optional<double> lead_seconds(const std::string& text);
 // Returns the lead in the words that lead_seconds() reads: "72h", "1mo", for yearly data "2y".
-std::string lead_text(const TimeStep& step, int64_t steps);
+std::string lead_text(const data::TimeStep& step, int64_t steps);
 // Returns the steps of the data for each lead, ascending, each once. Throws UserError, with leads that are possible,
 // for what is no multiple of the step.
 std::vector<int64_t> lead_steps(const std::string& flag, const std::vector<std::string>& leads,
-                                const FieldsDescription& description, const std::string& prefix);
+                                const data::FieldsDescription& description, const std::string& prefix);
 
 // Plans forecasts. With a rollout, every multiple of its step up to the longest lead is a lead. `knows_lead` says that
 // the lead is an input of the model, so that it may lie between two that the model was trained for; else it must be one
 // of these. Throws UserError with every problem.
-ForecastPlan plan_forecasts(const FieldsSource& source, const ForecastTimes& times, bool knows_lead);
+ForecastPlan plan_forecasts(const data::FieldsSource& source, const ForecastTimes& times, bool knows_lead);
 // Plans forecasts as plan_forecasts() does, but uses the leads alone: the starts are all from which a time of the split
 // is predicted.
-ForecastPlan plan_forecasts_of_split(const FieldsSource& source, const std::string& split, const ForecastTimes& times,
-                                     bool knows_lead);
+ForecastPlan plan_forecasts_of_split(const data::FieldsSource& source, const std::string& split,
+                                     const ForecastTimes& times, bool knows_lead);
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

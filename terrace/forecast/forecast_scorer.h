@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "terrace/data/fields/fields_dataset.h"
-#include "terrace/data/fields/scores/scores.h"
+#include "terrace/forecast/scores.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 
 // The forecasts that are scored.
 struct ScoreRequest {
@@ -26,7 +26,7 @@ class ForecastScorer {
  public:
   // The dataset must outlive the object. Fits damped persistence, which reads the training part once; `look` is called
   // with the number of the training times done, and may throw to stop. Throws UserError for a split that the data lack.
-  ForecastScorer(const FieldsDataset& data, ScoreRequest request, const std::function<void(uint64_t)>& look);
+  ForecastScorer(const data::FieldsDataset& data, ScoreRequest request, const std::function<void(uint64_t)>& look);
 
   // Returns whether the time that is predicted lies in the split; the start may lie before the split.
   bool is_scored(int64_t start, size_t lead) const;
@@ -46,13 +46,13 @@ class ForecastScorer {
   void fit_damping(const std::function<void(uint64_t)>& look);
   ScoredFields fields_of(int64_t start, int64_t target, size_t variable) const;
 
-  const FieldsDataset& data_;
+  const data::FieldsDataset& data_;
   ScoreRequest request_;
-  TimeSplit split_;
+  data::TimeSplit split_;
   GridWeights weights_;
   std::vector<int64_t> numbers_;  // of the variables in the dataset
   std::vector<std::vector<double>> dampings_;
   std::vector<std::vector<ScoreSums>> sums_;  // [leads][variables]
 };
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

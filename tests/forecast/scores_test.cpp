@@ -1,4 +1,6 @@
 // Scores equal those worked out by hand and those of an independent program; files that do not fit are refused.
+#include "terrace/forecast/scores.h"
+
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -6,14 +8,13 @@
 
 #include "terrace/base/files/file.h"
 #include "terrace/base/text/json.h"
-#include "terrace/data/fields/scores/forecast_file.h"
-#include "terrace/data/fields/scores/forecast_scorer.h"
-#include "terrace/data/fields/scores/score_file.h"
-#include "terrace/data/fields/scores/score_report.h"
-#include "terrace/data/fields/scores/scores.h"
+#include "terrace/forecast/forecast_file.h"
+#include "terrace/forecast/forecast_scorer.h"
+#include "terrace/forecast/score_file.h"
+#include "terrace/forecast/score_report.h"
 #include "tests/data/fields_files.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 namespace {
 
 using testing::ElementsAre;
@@ -140,7 +141,7 @@ TEST(ScoresOfAField, CountEveryColumnOnce) {
 class ScoredFile : public testing::Test {
  protected:
   void SetUp() override {
-    TestFile file{.levels = {500, 850}, .latitudes = {-75, -45, -15, 15, 45, 75}};
+    data::TestFile file{.levels = {500, 850}, .latitudes = {-75, -45, -15, 15, 45, 75}};
     file.times.clear();
     for (int time = 0; time < 60; ++time) file.times.push_back(6 * time);
     file.longitudes.clear();
@@ -150,12 +151,12 @@ class ScoredFile : public testing::Test {
     };
     file.variables = {{.name = "t", .dimensions = {"time", "level", "lat", "lon"}, .value = wave},
                       {.name = "sp", .value = wave, .texts = {{"units", "Pa"}}}};
-    prepare_fields({file.write(folder_ / "in.nc")}, prefix_,
-                   {{"train", {"2000-01-01", "2000-01-10"}}, {"test", {"2000-01-11", "2000-01-15"}}});
+    data::prepare_fields({file.write(folder_ / "in.nc")}, prefix_,
+                         {{"train", {"2000-01-01", "2000-01-10"}}, {"test", {"2000-01-11", "2000-01-15"}}});
   }
 
   ForecastHeader header(int64_t first, int64_t end) const {
-    const FieldsDescription all = read_fields_description(description_path(prefix_));
+    const data::FieldsDescription all = data::read_fields_description(data::description_path(prefix_));
     ForecastHeader header{
         .grid = {all.latitudes, all.longitudes}, .leads = {6 * 3600, 24 * 3600}, .fields = all.variables};
     for (int64_t start = first; start < end; ++start) {
@@ -184,7 +185,7 @@ class ScoredFile : public testing::Test {
   }
 
   Json scores(const std::string& path) const {
-    const FieldsDataset data(prefix_);
+    const data::FieldsDataset data(prefix_);
     const auto file = open_forecasts(path);
     const MatchedForecasts matched = match_forecasts(file->contents(), data, {});
     ForecastScorer scorer(data, {"test", matched.variables, matched.leads}, [](uint64_t) {});
@@ -203,18 +204,18 @@ class ScoredFile : public testing::Test {
 
   std::string refusal(const ForecastHeader& header, const WantedForecasts& wanted = {}) const {
     write(header, folder_ / "bad.nc");
-    const FieldsDataset data(prefix_);
-    return user_error([&] { match_forecasts(open_forecasts(folder_ / "bad.nc")->contents(), data, wanted); });
+    const data::FieldsDataset data(prefix_);
+    return data::user_error([&] { match_forecasts(open_forecasts(folder_ / "bad.nc")->contents(), data, wanted); });
   }
 
   std::string run_script(const std::vector<std::string>& arguments) const {
-    std::vector<std::string> all = {tests::source_dir().string() + "/tests/data/fields_score_cases.py"};
+    std::vector<std::string> all = {tests::source_dir().string() + "/tests/forecast/score_cases.py"};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    return run_python(
+    return data::run_python(
         folder_, "import runpy, sys\nsys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')\n", all);
   }
 
-  TemporaryFolder folder_;
+  data::TemporaryFolder folder_;
   std::string prefix_ = folder_ / "fields";
 };
 
@@ -323,14 +324,14 @@ TEST_F(ScoredFile, AStartThatIsGivenTwiceCountsOnce) {
       }
     }
     writer->commit();
-    const FieldsDataset data(prefix_);
+    const data::FieldsDataset data(prefix_);
     const auto file = open_forecasts(path);
     MatchedForecasts matched = match_forecasts(file->contents(), data, {});
     if (is_same) {
       EXPECT_EQ(leave_out_repeats(*file, data, matched), 1);
       EXPECT_THAT(matched.starts, ElementsAre(40, 41, 42, 43, -1));
     } else {
-      EXPECT_THAT(user_error([&] { leave_out_repeats(*file, data, matched); }),
+      EXPECT_THAT(data::user_error([&] { leave_out_repeats(*file, data, matched); }),
                   HasSubstr("has two forecasts of sp from the time 2000-01-11T06:00:00 of " + prefix_ +
                             ": as start 2, 2000-01-11T06:00:00, and as start 5, 2000-01-11T06:00:00"));
     }
@@ -359,36 +360,37 @@ TEST_F(ScoredFile, RefusesAFileThatDoesNotFitWithNumbers) {
   bad.fields[2].units = "hPa";
   EXPECT_THAT(refusal(bad), HasSubstr("has sp in hPa, and"));
   bad = header(40, 42);
-  bad.calendar = Calendar::noleap;
+  bad.calendar = data::Calendar::noleap;
   EXPECT_THAT(refusal(bad), HasSubstr("has the calendar noleap"));
 }
 
 TEST_F(ScoredFile, RefusesAFileWithoutForecasts) {
-  EXPECT_THAT(user_error([&] { open_forecasts(prefix_ + ".nc"); }), HasSubstr("holds no forecasts: no variable has"));
+  EXPECT_THAT(data::user_error([&] { open_forecasts(prefix_ + ".nc"); }),
+              HasSubstr("holds no forecasts: no variable has"));
   write(header(40, 42), folder_ / "whole.nc");
   const std::string whole = read_text(folder_ / "whole.nc");
   folder_.write("short.nc", whole.substr(0, whole.size() / 2));
-  EXPECT_THAT(user_error([&] { open_forecasts(folder_ / "short.nc"); }), HasSubstr("may be truncated"));
+  EXPECT_THAT(data::user_error([&] { open_forecasts(folder_ / "short.nc"); }), HasSubstr("may be truncated"));
   folder_.write("text.nc", "no fields");
-  EXPECT_THAT(user_error([&] { open_forecasts(folder_ / "text.nc"); }), HasSubstr("cannot be read as NetCDF"));
+  EXPECT_THAT(data::user_error([&] { open_forecasts(folder_ / "text.nc"); }), HasSubstr("cannot be read as NetCDF"));
 }
 
 TEST_F(ScoredFile, NoClimatologyScoresWithoutATrainingPart) {
-  prepare_fields({folder_ / "in.nc"}, folder_ / "later", {{"test", {"2000-01-11", "2000-01-15"}}});
-  const FieldsDataset data(folder_ / "later");
+  data::prepare_fields({folder_ / "in.nc"}, folder_ / "later", {{"test", {"2000-01-11", "2000-01-15"}}});
+  const data::FieldsDataset data(folder_ / "later");
   ForecastScorer scorer(data, {"test", {"sp"}, {1}}, [](uint64_t) {});
-  scorer.add(45, 0, 0, data.field(45, FieldsDescription::find(data.description().variables, "sp")));
+  scorer.add(45, 0, 0, data.field(45, data::FieldsDescription::find(data.description().variables, "sp")));
   const Json json = score_json(score_report(scorer, data, "persistence"));
   const Json& figures = json.at("variables").at("sp");
   EXPECT_EQ(figures.at("rmse"), figures.at("persistence_rmse"));
   for (const char* name : {"acc", "climatology_rmse", "damped_persistence_rmse", "damped_persistence_factor"}) {
     EXPECT_TRUE(figures.at(name).is_null()) << name;
   }
-  EXPECT_THAT(user_error([&] {
+  EXPECT_THAT(data::user_error([&] {
                 ForecastScorer(data, {"train", {"sp"}, {1}}, [](uint64_t) {});
               }),
               HasSubstr("has no train part; prepare it with --train FROM TO"));
 }
 
 }  // namespace
-}  // namespace terrace::data
+}  // namespace terrace::forecast

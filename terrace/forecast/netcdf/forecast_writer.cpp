@@ -18,9 +18,9 @@
 #include "terrace/base/text/units.h"
 #include "terrace/data/fields/fields_store.h"
 #include "terrace/data/fields/netcdf/contiguous_array.h"
-#include "terrace/data/fields/scores/forecast_file.h"
+#include "terrace/forecast/forecast_file.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 namespace {
 
 constexpr int alignment_of_arrays = 64;  // bytes
@@ -31,12 +31,12 @@ struct WrittenVariable {
   std::vector<size_t> fields = {};
   bool has_levels = false;
   int id = -1;
-  StoredArray array = {};
+  data::StoredArray array = {};
 };
 
-std::vector<double> levels_of_fields(const std::vector<FieldOfDataset>& fields) {
+std::vector<double> levels_of_fields(const std::vector<data::FieldOfDataset>& fields) {
   std::vector<double> levels;
-  for (const FieldOfDataset& field : fields) {
+  for (const data::FieldOfDataset& field : fields) {
     if (field.level) levels.push_back(*field.level);
   }
   std::ranges::sort(levels);
@@ -46,7 +46,7 @@ std::vector<double> levels_of_fields(const std::vector<FieldOfDataset>& fields) 
 
 // Returns the variables of the file. Fields of one variable with every level, of one unit of levels, are together; the
 // others are alone.
-std::vector<WrittenVariable> written_variables(const std::vector<FieldOfDataset>& fields,
+std::vector<WrittenVariable> written_variables(const std::vector<data::FieldOfDataset>& fields,
                                                const std::vector<double>& levels) {
   std::map<std::string, std::vector<size_t>> of_variable;
   bool one_unit = true;
@@ -84,7 +84,8 @@ class NetcdfForecasts : public ForecastWriter {
     check_room();
     try {
       define();
-      for (WrittenVariable& variable : variables_) variable.array.offset = offset_of_array(temporary_, variable.name);
+      for (WrittenVariable& variable : variables_)
+        variable.array.offset = data::offset_of_array(temporary_, variable.name);
       store_.emplace(temporary_);
     } catch (...) {
       remove();
@@ -95,13 +96,13 @@ class NetcdfForecasts : public ForecastWriter {
   ~NetcdfForecasts() override { remove(); }
 
   void write(size_t start, size_t lead, size_t first, std::span<const float> fields) override {
-    each_field(start, lead, first, fields.size(), [&](const StoredArray& array, uint64_t at, size_t begin) {
+    each_field(start, lead, first, fields.size(), [&](const data::StoredArray& array, uint64_t at, size_t begin) {
       store_->write(array, at, fields.subspan(begin, header_.grid.places()));
     });
   }
 
   void read(size_t start, size_t lead, size_t first, std::span<float> fields) const override {
-    each_field(start, lead, first, fields.size(), [&](const StoredArray& array, uint64_t at, size_t begin) {
+    each_field(start, lead, first, fields.size(), [&](const data::StoredArray& array, uint64_t at, size_t begin) {
       store_->read(array, at, fields.subspan(begin, header_.grid.places()));
     });
   }
@@ -115,7 +116,7 @@ class NetcdfForecasts : public ForecastWriter {
   // Calls use(array, its first number, the first of the values) for each of the fields, from `first` on, that so many
   // values fill.
   void each_field(size_t start, size_t lead, size_t first, size_t values,
-                  const std::function<void(const StoredArray&, uint64_t, size_t)>& use) const {
+                  const std::function<void(const data::StoredArray&, uint64_t, size_t)>& use) const {
     const size_t places = header_.grid.places(), count = values / places;
     TERRACE_CHECK(values % places == 0 && first + count <= header_.fields.size(), "{} values from field {} of {} on",
                   values, first, header_.fields.size());
@@ -196,7 +197,7 @@ class NetcdfForecasts : public ForecastWriter {
     const int level = has_levels ? dimension("level", levels_.size()) : -1;
     const int latitude = dimension("latitude", header_.grid.latitudes.size());
     const int longitude = dimension("longitude", header_.grid.longitudes.size());
-    const std::string calendar(name_of(header_.calendar)), since = "seconds since 1970-01-01 00:00:00";
+    const std::string calendar(data::name_of(header_.calendar)), since = "seconds since 1970-01-01 00:00:00";
     const int starts =
         variable("time", NC_INT64, {time},
                  {{"standard_name", "forecast_reference_time"}, {"units", since}, {"calendar", calendar}});
@@ -227,13 +228,13 @@ class NetcdfForecasts : public ForecastWriter {
     if (has_levels) check(nc_put_var_double(id_, levels, levels_.data()));
     check(nc_put_var_double(id_, latitudes, header_.grid.latitudes.data()));
     check(nc_put_var_double(id_, longitudes, header_.grid.longitudes.data()));
-    for (WrittenVariable& one : variables_) one.array = make_space(temporary_, id_, one.id);
+    for (WrittenVariable& one : variables_) one.array = data::make_space(temporary_, id_, one.id);
     check(nc_close(std::exchange(id_, -1)));
   }
 
   int add_levels(int level) const {
     std::string units;
-    for (const FieldOfDataset& field : header_.fields) {
+    for (const data::FieldOfDataset& field : header_.fields) {
       if (field.level) units = field.level_units;
     }
     const bool is_pressure = units == "hPa";
@@ -245,7 +246,7 @@ class NetcdfForecasts : public ForecastWriter {
   }
 
   void add_fields(WrittenVariable& one, const std::vector<int>& dimensions) const {
-    const FieldOfDataset& field = header_.fields[one.fields.front()];
+    const data::FieldOfDataset& field = header_.fields[one.fields.front()];
     one.id = variable(one.name, NC_FLOAT, dimensions,
                       {{"units", field.units},
                        {"standard_name", field.standard_name},
@@ -265,7 +266,7 @@ class NetcdfForecasts : public ForecastWriter {
   std::vector<double> levels_;
   std::vector<WrittenVariable> variables_;
   int id_ = -1;
-  std::optional<StoreFile> store_;
+  std::optional<data::StoreFile> store_;
 };
 
 }  // namespace
@@ -274,4 +275,4 @@ std::unique_ptr<ForecastWriter> create_forecasts(const std::filesystem::path& pa
   return std::make_unique<NetcdfForecasts>(path, header);
 }
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

@@ -4,9 +4,9 @@
 #include <span>
 #include <string_view>
 
-namespace terrace::data {
+namespace terrace::forecast {
 
 // Returns the template that observe::html_page() fills.
 std::span<const std::string_view> score_template();
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

@@ -1,5 +1,5 @@
 // Compares a file of forecasts with a dataset.
-#include "terrace/data/fields/scores/score_file.h"
+#include "terrace/forecast/score_file.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,14 +14,14 @@
 #include "terrace/base/text/spelling.h"
 #include "terrace/data/fields/physical_units.h"
 #include "terrace/data/fields/scanned_fields.h"
-#include "terrace/data/fields/scores/forecast_times.h"
+#include "terrace/forecast/forecast_times.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 namespace {
 
 class ForecastMatcher {
  public:
-  ForecastMatcher(const ForecastContents& contents, const FieldsDataset& data)
+  ForecastMatcher(const ForecastContents& contents, const data::FieldsDataset& data)
       : contents_(contents), data_(data), all_(data.description()), file_(contents.path.string()) {}
 
   MatchedForecasts match(const WantedForecasts& wanted) {
@@ -35,14 +35,14 @@ class ForecastMatcher {
 
  private:
   void check_grid() {
-    const FieldGrid grid{all_.latitudes, all_.longitudes};
-    if (!are_same_grid(contents_.grid, grid)) {
+    const data::FieldGrid grid{all_.latitudes, all_.longitudes};
+    if (!data::are_same_grid(contents_.grid, grid)) {
       problems_.push_back(fmt::format("{} has {}, and {} has {}; interpolate one of them to the grid of the other",
-                                      file_, grid_text(contents_.grid), data_.prefix(), grid_text(grid)));
+                                      file_, data::grid_text(contents_.grid), data_.prefix(), data::grid_text(grid)));
     }
-    if (!calendars_agree(contents_.calendar, contents_.starts, all_.calendar, all_.times)) {
+    if (!data::calendars_agree(contents_.calendar, contents_.starts, all_.calendar, all_.times)) {
       problems_.push_back(fmt::format("{} has the calendar {}, and {} has {}; score fields of the same calendar", file_,
-                                      name_of(contents_.calendar), data_.prefix(), name_of(all_.calendar)));
+                                      data::name_of(contents_.calendar), data_.prefix(), data::name_of(all_.calendar)));
     }
   }
 
@@ -55,9 +55,9 @@ class ForecastMatcher {
         problems_.push_back(fmt::format("--variables {}: {} has {}", name, file_, fmt::join(names, ", ")));
         continue;
       }
-      const int64_t number = FieldsDescription::find(all_.variables, name);
+      const int64_t number = data::FieldsDescription::find(all_.variables, name);
       if (number < 0) {
-        const std::vector<std::string> known = FieldsDescription::names(all_.variables);
+        const std::vector<std::string> known = data::FieldsDescription::names(all_.variables);
         const std::string nearest = nearest_word(name, known);
         problems_.push_back(fmt::format(
             "{} has no variable {}{}, which {} forecasts; it has {}; choose with --variables", data_.prefix(), name,
@@ -71,10 +71,10 @@ class ForecastMatcher {
     }
   }
 
-  void check_units(const ForecastVariable& forecast, const FieldOfDataset& truth) {
-    const auto of_file = canonical_units(forecast.units), of_data = canonical_units(truth.units);
+  void check_units(const ForecastVariable& forecast, const data::FieldOfDataset& truth) {
+    const auto of_file = data::canonical_units(forecast.units), of_data = data::canonical_units(truth.units);
     if (forecast.units.empty() || truth.units.empty() || !of_file || !of_data ||
-        are_same_units(forecast.units, truth.units))
+        data::are_same_units(forecast.units, truth.units))
       return;
     problems_.push_back(fmt::format("{} has {} in {}, and {} has it in {}; convert one of them", file_, forecast.name,
                                     forecast.units, data_.prefix(), truth.units));
@@ -129,8 +129,8 @@ class ForecastMatcher {
   }
 
   const ForecastContents& contents_;
-  const FieldsDataset& data_;
-  const FieldsDescription& all_;
+  const data::FieldsDataset& data_;
+  const data::FieldsDescription& all_;
   std::string file_;
   MatchedForecasts matched_;
   std::vector<std::string> problems_;
@@ -138,12 +138,12 @@ class ForecastMatcher {
 
 }  // namespace
 
-MatchedForecasts match_forecasts(const ForecastContents& contents, const FieldsDataset& data,
+MatchedForecasts match_forecasts(const ForecastContents& contents, const data::FieldsDataset& data,
                                  const WantedForecasts& wanted) {
   return ForecastMatcher(contents, data).match(wanted);
 }
 
-int64_t leave_out_repeats(ForecastFile& file, const FieldsDataset& data, MatchedForecasts& matched) {
+int64_t leave_out_repeats(ForecastFile& file, const data::FieldsDataset& data, MatchedForecasts& matched) {
   const ForecastContents& contents = file.contents();
   std::map<int64_t, size_t> first_of;  // by number of the time
   int64_t repeats = 0;
@@ -162,9 +162,9 @@ int64_t leave_out_repeats(ForecastFile& file, const FieldsDataset& data, Matched
             "{} has two forecasts of {} from the time {} of {}: as start {}, {}, and as start {}, {}; leave one of "
             "them out",
             contents.path.string(), contents.variables[variable].name,
-            text_of(data.description().calendar, data.description().times[static_cast<size_t>(start)]), data.prefix(),
-            earlier->second + 1, text_of(contents.calendar, contents.starts[earlier->second]), place + 1,
-            text_of(contents.calendar, contents.starts[place]));
+            data::text_of(data.description().calendar, data.description().times[static_cast<size_t>(start)]),
+            data.prefix(), earlier->second + 1, data::text_of(contents.calendar, contents.starts[earlier->second]),
+            place + 1, data::text_of(contents.calendar, contents.starts[place]));
       }
     }
     matched.starts[place] = -1;
@@ -173,4 +173,4 @@ int64_t leave_out_repeats(ForecastFile& file, const FieldsDataset& data, Matched
   return repeats;
 }
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

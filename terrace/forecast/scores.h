@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace terrace::data {
+namespace terrace::forecast {
 
 // The weights of places in the mean over a field, by latitude, each divided by the mean of all latitudes.
 struct GridWeights {
@@ -87,4 +87,4 @@ class ScoreSums {
   Mean rmse_, square_, area_square_, bias_, acc_, persistence_, persistence_acc_, climatology_, damped_;
 };
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

@@ -15,9 +15,9 @@
 #include "terrace/data/fields/netcdf/packing.h"
 #include "terrace/data/fields/physical_units.h"
 #include "terrace/data/fields/scanned_fields.h"
-#include "terrace/data/fields/scores/forecast_file.h"
+#include "terrace/forecast/forecast_file.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 namespace {
 
 enum class ForecastAxis { start, lead, level, latitude, longitude, single };
@@ -28,18 +28,18 @@ constexpr std::array<const char*, 5> lead_names = {"prediction_timedelta", "lead
 // A field of the file: a variable, at one of its levels where it has them.
 struct StoredForecast {
   int id = 0;
-  std::vector<NetcdfFile::Dimension> dimensions = {};
+  std::vector<data::NetcdfFile::Dimension> dimensions = {};
   std::vector<ForecastAxis> axes = {};
   size_t level = 0;
-  Packing packing = {};
+  data::Packing packing = {};
 };
 
-double seconds_of_lead_unit(Calendar calendar, const std::string& units) {
+double seconds_of_lead_unit(data::Calendar calendar, const std::string& units) {
   static const std::map<std::string, double> small = {
       {"nanoseconds", 1e-9}, {"microseconds", 1e-6}, {"milliseconds", 1e-3}};
   if (units.empty()) return 3600;
   const auto found = small.find(units);
-  return found != small.end() ? found->second : time_units(calendar, units + " since 1970-01-01").seconds;
+  return found != small.end() ? found->second : data::time_units(calendar, units + " since 1970-01-01").seconds;
 }
 
 class NetcdfForecastFile : public ForecastFile {
@@ -83,19 +83,20 @@ class NetcdfForecastFile : public ForecastFile {
   }
 
  private:
-  std::optional<ForecastAxis> axis_of(const NetcdfFile::Dimension& dimension, const NetcdfAxis& axis) const {
+  std::optional<ForecastAxis> axis_of(const data::NetcdfFile::Dimension& dimension,
+                                      const data::NetcdfAxis& axis) const {
     const bool is_period = axis.variable >= 0 && file_.text(axis.variable, "standard_name") == "forecast_period";
     if (is_period || std::ranges::find(lead_names, axis.name) != lead_names.end()) return ForecastAxis::lead;
     switch (axis.kind) {
-      case AxisKind::time:
+      case data::AxisKind::time:
         return ForecastAxis::start;
-      case AxisKind::level:
+      case data::AxisKind::level:
         return ForecastAxis::level;
-      case AxisKind::latitude:
+      case data::AxisKind::latitude:
         return ForecastAxis::latitude;
-      case AxisKind::longitude:
+      case data::AxisKind::longitude:
         return ForecastAxis::longitude;
-      case AxisKind::other:
+      case data::AxisKind::other:
         break;
     }
     return dimension.size == 1 ? std::optional(ForecastAxis::single) : std::nullopt;
@@ -105,9 +106,9 @@ class NetcdfForecastFile : public ForecastFile {
   void add(int variable) {
     if (file_.has_text(variable)) return;
     StoredForecast stored{.id = variable, .dimensions = file_.dimensions(variable)};
-    std::map<ForecastAxis, const NetcdfAxis*> of_kind;
-    for (const NetcdfFile::Dimension& dimension : stored.dimensions) {
-      const NetcdfAxis& axis = axes_.of(dimension);
+    std::map<ForecastAxis, const data::NetcdfAxis*> of_kind;
+    for (const data::NetcdfFile::Dimension& dimension : stored.dimensions) {
+      const data::NetcdfAxis& axis = axes_.of(dimension);
       const std::optional<ForecastAxis> kind = axis_of(dimension, axis);
       if (!kind || (*kind != ForecastAxis::single && !of_kind.emplace(*kind, &axis).second)) return;
       stored.axes.push_back(*kind);
@@ -119,13 +120,13 @@ class NetcdfForecastFile : public ForecastFile {
     take_axis(variable, *of_kind[ForecastAxis::start], start_);
     take_axis(variable, *of_kind[ForecastAxis::lead], lead_);
     take_grid(variable, *of_kind[ForecastAxis::latitude], *of_kind[ForecastAxis::longitude]);
-    stored.packing = packing_of(file_, variable);
+    stored.packing = data::packing_of(file_, variable);
     const std::string name = file_.name(variable), units = file_.text(variable, "units");
     const auto level = of_kind.find(ForecastAxis::level);
     if (level == of_kind.end()) return add_field(stored, name, units);
-    const double scale = hectopascals(file_.text(level->second->variable, "units")).value_or(1);
+    const double scale = data::hectopascals(file_.text(level->second->variable, "units")).value_or(1);
     for (stored.level = 0; stored.level < level->second->size; ++stored.level) {
-      add_field(stored, name_at_level(name, level->second->values[stored.level] * scale), units);
+      add_field(stored, data::name_at_level(name, level->second->values[stored.level] * scale), units);
     }
   }
 
@@ -134,7 +135,7 @@ class NetcdfForecastFile : public ForecastFile {
     contents_.variables.push_back({.name = name, .units = units});
   }
 
-  void take_axis(int variable, const NetcdfAxis& axis, const NetcdfAxis*& known) const {
+  void take_axis(int variable, const data::NetcdfAxis& axis, const data::NetcdfAxis*& known) const {
     if (known != nullptr && known != &axis) {
       throw UserError::of("{}: {} has the dimension {}, other variables have {}; make files of one each",
                           file_.path().string(), file_.name(variable), axis.name, known->name);
@@ -142,21 +143,21 @@ class NetcdfForecastFile : public ForecastFile {
     known = &axis;
   }
 
-  void take_grid(int variable, const NetcdfAxis& latitude, const NetcdfAxis& longitude) {
+  void take_grid(int variable, const data::NetcdfAxis& latitude, const data::NetcdfAxis& longitude) {
     take_axis(variable, latitude, latitude_);
     take_axis(variable, longitude, longitude_);
-    check_grid_mapping(file_, variable);
+    data::check_grid_mapping(file_, variable);
     if (!row_order_.empty()) return;
-    check_regular_grid(file_, variable, latitude, longitude);
-    row_order_ = ascending_order(latitude.values, false, contents_.grid.latitudes);
-    column_order_ = ascending_order(longitude.values, true, contents_.grid.longitudes);
+    data::check_regular_grid(file_, variable, latitude, longitude);
+    row_order_ = data::ascending_order(latitude.values, false, contents_.grid.latitudes);
+    column_order_ = data::ascending_order(longitude.values, true, contents_.grid.longitudes);
   }
 
   void take_starts() {
     try {
       const std::string calendar = file_.text(start_->variable, "calendar");
-      contents_.calendar = calendar.empty() ? Calendar::standard : calendar_named(calendar);
-      const TimeUnits units = time_units(contents_.calendar, file_.text(start_->variable, "units"));
+      contents_.calendar = calendar.empty() ? data::Calendar::standard : data::calendar_named(calendar);
+      const data::TimeUnits units = data::time_units(contents_.calendar, file_.text(start_->variable, "units"));
       for (const double value : start_->values) {
         contents_.starts.push_back(instant_at(contents_.calendar, value, units));
       }
@@ -165,11 +166,11 @@ class NetcdfForecastFile : public ForecastFile {
     }
   }
 
-  static int64_t instant_at(Calendar calendar, double value, const TimeUnits& units) {
+  static int64_t instant_at(data::Calendar calendar, double value, const data::TimeUnits& units) {
     if (!std::isfinite(value) || std::abs(value * units.seconds) > 1e15) {
       throw UserError::of("a start is {}, which is no time; the file may be truncated or damaged", value);
     }
-    return instant_of(calendar, units, value);
+    return data::instant_of(calendar, units, value);
   }
 
   void take_leads() {
@@ -185,11 +186,11 @@ class NetcdfForecastFile : public ForecastFile {
     }
   }
 
-  NetcdfFile file_;
-  NetcdfAxes axes_;
+  data::NetcdfFile file_;
+  data::NetcdfAxes axes_;
   ForecastContents contents_;
   std::vector<StoredForecast> stored_;
-  const NetcdfAxis *start_ = nullptr, *lead_ = nullptr, *latitude_ = nullptr, *longitude_ = nullptr;
+  const data::NetcdfAxis *start_ = nullptr, *lead_ = nullptr, *latitude_ = nullptr, *longitude_ = nullptr;
   std::vector<size_t> row_order_, column_order_;
   std::vector<std::byte> buffer_;
 };
@@ -200,4 +201,4 @@ std::unique_ptr<ForecastFile> open_forecasts(const std::filesystem::path& path) 
   return std::make_unique<NetcdfForecastFile>(path);
 }
 
-}  // namespace terrace::data
+}  // namespace terrace::forecast

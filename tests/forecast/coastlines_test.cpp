@@ -1,4 +1,6 @@
 // Coastlines come to their places on the globe; lakes and what is no such file are left out.
+#include "terrace/forecast/coastlines.h"
+
 #include <gmock/gmock.h>
 #include <netcdf.h>
 
@@ -6,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "terrace/data/fields/scores/coastlines.h"
 #include "tests/data/test_corpus.h"
 
-namespace terrace::data {
+namespace terrace::forecast {
 namespace {
 
 using testing::ElementsAre;
@@ -32,7 +33,7 @@ void write_lists(const std::string& path, const std::map<std::string, std::pair<
 
 // Two bins of 180 degrees, the second one with a shore of three points and a lake of two.
 TEST(Coastlines, LieWhereTheirBinsAre) {
-  const TemporaryFolder folder;
+  const data::TemporaryFolder folder;
   const std::string path = folder / "coast.nc";
   // Points, level and two sides of each segment; the parts of a bin are unsigned 16-bit numbers.
   write_lists(path, {{"Bin_size_in_minutes", {NC_INT, {180 * 60}}},
@@ -48,7 +49,7 @@ TEST(Coastlines, LieWhereTheirBinsAre) {
 }
 
 TEST(Coastlines, NoneWithoutTheirFile) {
-  const TemporaryFolder folder;
+  const data::TemporaryFolder folder;
   EXPECT_TRUE(read_coastlines(folder / "absent.nc").empty());
   EXPECT_TRUE(read_coastlines(folder.write("text.nc", "no coast")).empty());
   const std::string path = folder / "other.nc";
@@ -57,4 +58,4 @@ TEST(Coastlines, NoneWithoutTheirFile) {
 }
 
 }  // namespace
-}  // namespace terrace::data
+}  // namespace terrace::forecast
