@@ -1,7 +1,7 @@
 // Lists the kinds of datasets.
 #include "terrace/data/kinds_of_data.h"
 
-#include "terrace/data/fields/prepare_fields.h"
+#include "terrace/data/fields/preparation/prepare_fields.h"
 #include "terrace/data/graphs/prepare_graphs.h"
 
 namespace terrace::data {

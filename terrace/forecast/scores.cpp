@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "terrace/base/vector_clones.h"
-#include "terrace/data/fields/normalised_fields.h"
+#include "terrace/data/fields/statistics/normalised_fields.h"
 
 namespace terrace::forecast {
 namespace {

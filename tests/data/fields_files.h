@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "terrace/data/fields/fields_dataset.h"
-#include "terrace/data/fields/prepare_fields.h"
+#include "terrace/data/fields/preparation/prepare_fields.h"
 #include "tests/data/test_corpus.h"
 
 namespace terrace::data {

@@ -5,8 +5,8 @@
 #include <numbers>
 #include <numeric>
 
-#include "terrace/data/fields/annual_harmonics.h"
 #include "terrace/data/fields/fields_dataset.h"
+#include "terrace/data/fields/statistics/annual_harmonics.h"
 #include "tests/data/fields_files.h"
 
 namespace terrace::data {

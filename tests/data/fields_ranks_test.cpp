@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "terrace/base/files/file.h"
-#include "terrace/data/fields/fields_progress.h"
-#include "terrace/data/fields/prepare_fields.h"
+#include "terrace/data/fields/preparation/fields_progress.h"
+#include "terrace/data/fields/preparation/prepare_fields.h"
 #include "tests/data/fields_files.h"
 #include "tests/data/folder_ranks.h"
 

@@ -1,5 +1,5 @@
 // The times of input files are cut into parts for ranks, and what is done is left out.
-#include "terrace/data/fields/fields_work.h"
+#include "terrace/data/fields/preparation/fields_work.h"
 
 #include <gtest/gtest.h>
 

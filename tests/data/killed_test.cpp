@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "terrace/data/fields/fields_dataset.h"
-#include "terrace/data/fields/fields_progress.h"
+#include "terrace/data/fields/preparation/fields_progress.h"
 #include "terrace/data/text/loader.h"
 #include "terrace/data/text/prepare.h"
 #include "terrace/data/text/token_corpus.h"

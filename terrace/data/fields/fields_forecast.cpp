@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "terrace/data/fields/fields_source.h"
-#include "terrace/data/fields/normalised_fields.h"
+#include "terrace/data/fields/statistics/normalised_fields.h"
 #include "terrace/data/tensor_writer.h"
 
 namespace terrace::data {

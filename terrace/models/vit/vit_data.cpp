@@ -7,7 +7,7 @@
 
 #include "terrace/base/random.h"
 #include "terrace/data/fields/fields_source.h"
-#include "terrace/data/fields/prepare_fields.h"
+#include "terrace/data/fields/preparation/prepare_fields.h"
 #include "terrace/models/vit/settings/config.h"
 #include "terrace/models/vit/settings/vit_figures.h"
 

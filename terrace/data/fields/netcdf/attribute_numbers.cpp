@@ -12,7 +12,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/text/json.h"
-#include "terrace/data/fields/zarr_store.h"
+#include "terrace/data/fields/formats/zarr_store.h"
 
 namespace terrace::data {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
-#include "terrace/data/fields/classic_size.h"
-#include "terrace/data/fields/other_format.h"
-#include "terrace/data/fields/zarr_store.h"
+#include "terrace/data/fields/formats/classic_size.h"
+#include "terrace/data/fields/formats/other_format.h"
+#include "terrace/data/fields/formats/zarr_store.h"
 
 namespace terrace::data {
 namespace {

@@ -16,8 +16,8 @@
 #include "terrace/base/error.h"
 #include "terrace/base/text/json.h"
 #include "terrace/base/text/lower_case.h"
+#include "terrace/data/fields/formats/zarr_store.h"
 #include "terrace/data/fields/netcdf/attribute_numbers.h"
-#include "terrace/data/fields/zarr_store.h"
 
 namespace terrace::data {
 namespace {

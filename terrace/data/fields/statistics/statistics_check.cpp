@@ -1,5 +1,5 @@
 // Reads the description that has the statistics once more.
-#include "terrace/data/fields/statistics_check.h"
+#include "terrace/data/fields/statistics/statistics_check.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Cuts the times of pieces into the parts of ranks.
-#include "terrace/data/fields/fields_work.h"
+#include "terrace/data/fields/preparation/fields_work.h"
 
 #include <algorithm>
 

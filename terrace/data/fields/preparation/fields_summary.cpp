@@ -1,5 +1,5 @@
 // Writes the summary of a dataset of fields, and computes the checksums of its arrays.
-#include "terrace/data/fields/fields_summary.h"
+#include "terrace/data/fields/preparation/fields_summary.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,5 @@
 // Says which files have fields, and opens them by their names.
-#include "terrace/data/fields/field_files.h"
+#include "terrace/data/fields/formats/field_files.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,8 +11,8 @@
 
 #include "terrace/base/error.h"
 #include "terrace/data/fields/field_file.h"
-#include "terrace/data/fields/npz_fields.h"
-#include "terrace/data/fields/zarr_store.h"
+#include "terrace/data/fields/formats/npz_fields.h"
+#include "terrace/data/fields/formats/zarr_store.h"
 #include "terrace/data/folder_files.h"
 
 namespace terrace::data {

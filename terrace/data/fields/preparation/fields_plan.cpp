@@ -1,5 +1,5 @@
 // Chooses variables, checks their units, and finds the place of every time.
-#include "terrace/data/fields/fields_plan.h"
+#include "terrace/data/fields/preparation/fields_plan.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,8 +11,8 @@
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
 #include "terrace/base/text/spelling.h"
-#include "terrace/data/fields/fields_times.h"
 #include "terrace/data/fields/physical_units.h"
+#include "terrace/data/fields/preparation/fields_times.h"
 #include "terrace/data/fields/scanned_fields.h"
 #include "terrace/data/fields/unit_definitions.h"
 

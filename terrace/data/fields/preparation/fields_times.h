@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "terrace/data/fields/fields_plan.h"
+#include "terrace/data/fields/preparation/fields_plan.h"
 
 namespace terrace::data {
 

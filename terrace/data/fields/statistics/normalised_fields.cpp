@@ -1,5 +1,5 @@
 // Normalises in double precision, and rounds once.
-#include "terrace/data/fields/normalised_fields.h"
+#include "terrace/data/fields/statistics/normalised_fields.h"
 
 #include <cmath>
 #include <numbers>

@@ -1,5 +1,5 @@
 // Reads headers by the grammar of "The NetCDF Classic Format Specification" (NetCDF User's Guide, appendix B).
-#include "terrace/data/fields/classic_size.h"
+#include "terrace/data/fields/formats/classic_size.h"
 
 #include <algorithm>
 #include <array>

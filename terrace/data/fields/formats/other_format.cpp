@@ -1,5 +1,5 @@
 // Knows formats by the bytes with which their files begin.
-#include "terrace/data/fields/other_format.h"
+#include "terrace/data/fields/formats/other_format.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "terrace/data/fields/fields_plan.h"
+#include "terrace/data/fields/preparation/fields_plan.h"
 
 namespace terrace::data {
 

@@ -1,5 +1,5 @@
 // Counts which variable has which time.
-#include "terrace/data/fields/fields_times.h"
+#include "terrace/data/fields/preparation/fields_times.h"
 
 #include <fmt/format.h>
 

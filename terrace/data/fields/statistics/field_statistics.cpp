@@ -1,5 +1,5 @@
 // Computes statistics by blocks of rows of one variable, so that the memory does not grow with the number of times.
-#include "terrace/data/fields/field_statistics.h"
+#include "terrace/data/fields/statistics/field_statistics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/data/fields/annual_harmonics.h"
+#include "terrace/data/fields/statistics/annual_harmonics.h"
 #include "terrace/data/ordered_map.h"
 
 namespace terrace::data {

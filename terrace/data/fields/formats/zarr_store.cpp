@@ -1,5 +1,5 @@
 // Reads the descriptions of arrays.
-#include "terrace/data/fields/zarr_store.h"
+#include "terrace/data/fields/formats/zarr_store.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "terrace/data/fields/fields_description.h"
-#include "terrace/data/fields/fields_plan.h"
+#include "terrace/data/fields/preparation/fields_plan.h"
 #include "terrace/data/preparation.h"
 
 namespace terrace::data {

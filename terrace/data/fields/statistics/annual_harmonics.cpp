@@ -1,5 +1,5 @@
 // Solves the normal equations by Cholesky's method; places whose counts are equal share the factor.
-#include "terrace/data/fields/annual_harmonics.h"
+#include "terrace/data/fields/statistics/annual_harmonics.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Reads and writes the files P.progress.json.
-#include "terrace/data/fields/fields_progress.h"
+#include "terrace/data/fields/preparation/fields_progress.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Reads the values of flags.
-#include "terrace/data/fields/fields_flags.h"
+#include "terrace/data/fields/preparation/fields_flags.h"
 
 #include <algorithm>
 #include <charconv>

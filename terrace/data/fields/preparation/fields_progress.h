@@ -11,7 +11,7 @@
 #include "terrace/base/text/json.h"
 #include "terrace/data/fields/fields_description.h"
 #include "terrace/data/fields/fields_store.h"
-#include "terrace/data/fields/fields_work.h"
+#include "terrace/data/fields/preparation/fields_work.h"
 
 namespace terrace::data {
 

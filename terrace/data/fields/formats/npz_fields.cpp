@@ -1,6 +1,6 @@
 // Reads ClimaX's shards: YEAR_SHARD.npz with an array [times, 1, latitudes, longitudes] for each variable, and lat.npy
 // and lon.npy in the same folder or the one above.
-#include "terrace/data/fields/npz_fields.h"
+#include "terrace/data/fields/formats/npz_fields.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

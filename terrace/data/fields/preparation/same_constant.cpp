@@ -1,5 +1,5 @@
 // Compares a constant of two files place by place.
-#include "terrace/data/fields/same_constant.h"
+#include "terrace/data/fields/preparation/same_constant.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Joins the statistics of a dataset and of a checkpoint.
-#include "terrace/data/fields/kept_moments.h"
+#include "terrace/data/fields/statistics/kept_moments.h"
 
 #include <optional>
 #include <vector>

@@ -1,5 +1,5 @@
 // Reads fields file by file into their places in the dataset, then computes statistics of what was written.
-#include "terrace/data/fields/prepare_fields.h"
+#include "terrace/data/fields/preparation/prepare_fields.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,16 +20,16 @@
 #include "terrace/base/terminal/progress.h"
 #include "terrace/base/text/plural.h"
 #include "terrace/base/text/units.h"
-#include "terrace/data/fields/field_files.h"
-#include "terrace/data/fields/field_statistics.h"
-#include "terrace/data/fields/fields_flags.h"
-#include "terrace/data/fields/fields_plan.h"
-#include "terrace/data/fields/fields_progress.h"
 #include "terrace/data/fields/fields_store.h"
-#include "terrace/data/fields/fields_summary.h"
-#include "terrace/data/fields/fields_work.h"
-#include "terrace/data/fields/same_constant.h"
-#include "terrace/data/fields/zarr_store.h"
+#include "terrace/data/fields/formats/field_files.h"
+#include "terrace/data/fields/formats/zarr_store.h"
+#include "terrace/data/fields/preparation/fields_flags.h"
+#include "terrace/data/fields/preparation/fields_plan.h"
+#include "terrace/data/fields/preparation/fields_progress.h"
+#include "terrace/data/fields/preparation/fields_summary.h"
+#include "terrace/data/fields/preparation/fields_work.h"
+#include "terrace/data/fields/preparation/same_constant.h"
+#include "terrace/data/fields/statistics/field_statistics.h"
 #include "terrace/data/prepare_ranks.h"
 
 namespace terrace::data {
