@@ -114,7 +114,7 @@ Measured compare(const std::vector<StageStep>& step, const schedule::Pipeline& p
     }
     TERRACE_CHECK(next == own.computations.size(), "more phases than instructions");
   }
-  const schedule::Costs costs{.seconds = [&](int64_t stage, const Instruction& instruction) {
+  const schedule::ScheduleCosts costs{.seconds = [&](int64_t stage, const Instruction& instruction) {
     return seconds.at({stage, instruction.kind, instruction.micro_batch});
   }};
   const auto times = schedule::simulate_schedule(lists, schedule::placement(pipeline), costs);

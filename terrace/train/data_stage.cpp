@@ -154,7 +154,7 @@ std::shared_ptr<data::NodeLinks> DataStage::links_of(comm::World& world,
     }
   }
   const ShareNodes shares{.shares = static_cast<int64_t>(order_->shares()), .data_ranks = request_.data_ranks};
-  const std::optional<std::vector<Neighbours>> neighbours = share_neighbours(shares, data_ranks);
+  const std::optional<std::vector<ShareNeighbours>> neighbours = share_neighbours(shares, data_ranks);
   if (rank_ == 0) {
     log_info("data.order = \"node\": {} shares, which move on after step {}{}", order_->shares(),
              next_exchange(request_.first_step) - 1,
@@ -164,7 +164,7 @@ std::shared_ptr<data::NodeLinks> DataStage::links_of(comm::World& world,
   mesh::Group leaders{.name = "stage", .ranks = {}};
   for (int64_t rank = 0; rank < world.size(); rank += node_size_) leaders.ranks.push_back(rank);
   std::unique_ptr<comm::Comm> comm = world.connect(leaders);
-  const Neighbours own = (*neighbours)[static_cast<size_t>(rank_ / node_size_)];
+  const ShareNeighbours own = (*neighbours)[static_cast<size_t>(rank_ / node_size_)];
   if (own.giver < 0) return nullptr;
   return std::make_shared<CommLinks>(std::move(comm), own);
 }

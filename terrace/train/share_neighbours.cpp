@@ -24,8 +24,8 @@ std::set<int64_t> slots_of(const ShareNodes& shares, const std::set<int64_t>& da
 
 }  // namespace
 
-std::optional<std::vector<Neighbours>> share_neighbours(const ShareNodes& shares,
-                                                        const std::vector<std::set<int64_t>>& data_ranks) {
+std::optional<std::vector<ShareNeighbours>> share_neighbours(const ShareNodes& shares,
+                                                             const std::vector<std::set<int64_t>>& data_ranks) {
   std::map<int64_t, std::vector<int64_t>> nodes;  // by first slot: the nodes that read from this slot on
   std::map<int64_t, int64_t> next_slot;           // by first slot: the slot after the last one of these nodes
   for (size_t node = 0; node < data_ranks.size(); ++node) {
@@ -38,7 +38,7 @@ std::optional<std::vector<Neighbours>> share_neighbours(const ShareNodes& shares
     nodes[first].push_back(static_cast<int64_t>(node));
   }
   if (nodes.size() < 2) return std::nullopt;
-  std::vector<Neighbours> list(data_ranks.size());
+  std::vector<ShareNeighbours> list(data_ranks.size());
   for (const auto& [first, takers] : nodes) {
     const auto givers = nodes.find(next_slot[first] % shares.shares);
     if (givers == nodes.end() || givers->second.size() != takers.size()) return std::nullopt;
@@ -51,7 +51,7 @@ std::optional<std::vector<Neighbours>> share_neighbours(const ShareNodes& shares
 }
 
 // The group has no time limit, since how long a neighbour needs to come to an exchange depends on its steps.
-CommLinks::CommLinks(std::unique_ptr<comm::Comm> comm, Neighbours neighbours)
+CommLinks::CommLinks(std::unique_ptr<comm::Comm> comm, ShareNeighbours neighbours)
     : comm_(std::move(comm)), neighbours_(neighbours) {
   comm_->lift_time_limit();
 }

@@ -16,10 +16,10 @@
 namespace terrace::train {
 
 // The numbers of the nodes that give shares to a node and take shares from it; below 0 where it passes nothing on.
-struct Neighbours {
+struct ShareNeighbours {
   int64_t giver = -1, taker = -1;
 
-  bool operator==(const Neighbours&) const = default;
+  bool operator==(const ShareNeighbours&) const = default;
 };
 
 struct ShareNodes {
@@ -31,13 +31,13 @@ struct ShareNodes {
 // reads after an exchange and did not read before are the share of the next slot, which another node has. Where several
 // nodes read the same slots, each takes from another one. Returns nothing where no node needs what another node has, or
 // where nodes do not read whole shares.
-std::optional<std::vector<Neighbours>> share_neighbours(const ShareNodes& shares,
-                                                        const std::vector<std::set<int64_t>>& data_ranks);
+std::optional<std::vector<ShareNeighbours>> share_neighbours(const ShareNodes& shares,
+                                                             const std::vector<std::set<int64_t>>& data_ranks);
 
 // Members of the group are the first ranks of the nodes.
 class CommLinks : public data::NodeLinks {
  public:
-  CommLinks(std::unique_ptr<comm::Comm> comm, Neighbours neighbours);
+  CommLinks(std::unique_ptr<comm::Comm> comm, ShareNeighbours neighbours);
 
   void up(std::span<const std::byte> to_giver, std::span<std::byte> from_taker) override;
   void down(std::span<const std::byte> to_taker, std::span<std::byte> from_giver) override;
@@ -56,7 +56,7 @@ class CommLinks : public data::NodeLinks {
   void wait(comm::Work& work) const;
 
   std::unique_ptr<comm::Comm> comm_;
-  Neighbours neighbours_;
+  ShareNeighbours neighbours_;
   std::atomic<bool> cancelled_ = false;
 };
 

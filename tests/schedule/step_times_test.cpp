@@ -236,7 +236,7 @@ TEST(StepTimes, PipelinesTakeTheTimesOfTheirChunks) {
                                          }
                                        },
                                    .link = [](int64_t, const StepInstruction&) { return int64_t{0}; }};
-        const StepTimes expected =
+        const ScheduleTimes expected =
             simulate_schedule(instructions(pipeline), placement(pipeline), balanced({2, 2, 2}, 0.5));
         const StepSimulation found = simulate_step(lists, step_costs);
         EXPECT_DOUBLE_EQ(found.seconds, expected.seconds) << stages << " stages, " << micro_batches << " micro-batches";

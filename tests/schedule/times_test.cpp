@@ -13,7 +13,7 @@ namespace {
 using config::PipelineSchedule;
 using Kind = Instruction::Kind;
 
-TimeInterval interval_of(const StepTimes& times, const std::vector<Instructions>& lists, size_t stage,
+TimeInterval interval_of(const ScheduleTimes& times, const std::vector<Instructions>& lists, size_t stage,
                          const std::string& name) {
   for (size_t i = 0; i < lists[stage].size(); ++i) {
     if (to_string(lists[stage][i]) == name) return times.intervals[stage][i];
@@ -29,7 +29,7 @@ TimeInterval interval_of(const StepTimes& times, const std::vector<Instructions>
 TEST(Times, TwoStagesMatchHandCalculation) {
   const Pipeline pipeline{PipelineSchedule::one_f_one_b, 2, 2, 1};
   const auto lists = instructions(pipeline);
-  const StepTimes times = simulate_schedule(lists, placement(pipeline), balanced({2, 3, 1}, 0.5));
+  const ScheduleTimes times = simulate_schedule(lists, placement(pipeline), balanced({2, 3, 1}, 0.5));
   const auto at = [&](size_t stage, const char* name) { return interval_of(times, lists, stage, name); };
   EXPECT_EQ(at(0, "F0"), (TimeInterval{0, 2}));
   EXPECT_EQ(at(0, "F1"), (TimeInterval{2, 4}));
@@ -53,7 +53,7 @@ TEST(Times, TwoStagesMatchHandCalculation) {
 TEST(Times, VeeMatchesHandCalculation) {
   const Pipeline pipeline{PipelineSchedule::zb_v, 2, 1, 2};
   const auto lists = instructions(pipeline);
-  const StepTimes times = simulate_schedule(lists, placement(pipeline), balanced({}));
+  const ScheduleTimes times = simulate_schedule(lists, placement(pipeline), balanced({}));
   const std::vector<std::pair<const char*, std::array<double, 2>>> starts = {
       {"F0", {0, 1}}, {"F0.1", {3, 2}}, {"I0.1", {4, 5}}, {"W0.1", {5, 6}}, {"I0", {8, 7}}, {"W0", {9, 8}}};
   for (const auto& [name, start] : starts) {
@@ -76,7 +76,7 @@ TEST(Times, CountWhatSendsReceivesAndTheStepCostTheirStage) {
     if (is_send(instruction.kind)) return 2.0;
     return instruction.kind == Kind::optimizer_step ? 1.0 : 3.0 + static_cast<double>(stage);
   };
-  const StepTimes times = simulate_schedule(lists, {2, 1}, {seconds, 0.25});
+  const ScheduleTimes times = simulate_schedule(lists, {2, 1}, {seconds, 0.25});
   EXPECT_EQ(times.intervals[0], (std::vector<TimeInterval>{{0, 3}, {3, 5}, {14.25, 15.25}}));
   EXPECT_EQ(times.intervals[1], (std::vector<TimeInterval>{{0, 10}, {10.25, 14.25}, {14.25, 15.25}}));
 }
@@ -97,7 +97,7 @@ bool formula_holds(const Pipeline& pipeline) {
 
 void expect_formula(const Pipeline& pipeline, const ChunkCosts& costs) {
   SCOPED_TRACE(text(pipeline));
-  const StepTimes times = simulate_schedule(instructions(pipeline), placement(pipeline), balanced(costs));
+  const ScheduleTimes times = simulate_schedule(instructions(pipeline), placement(pipeline), balanced(costs));
   const double busy = static_cast<double>(pipeline.micro_batches * pipeline.chunks) *
                       (costs.forward + costs.input_gradient + costs.weight_gradient);
   if (formula_holds(pipeline)) {
@@ -139,7 +139,7 @@ TEST(Bubble, NeverLargerThanThatOfOneForwardOneBackward) {
   for (const Pipeline& pipeline : all_pipelines()) {
     SCOPED_TRACE(text(pipeline));
     const auto chunks = static_cast<double>(pipeline.chunks);
-    const StepTimes times = simulate_schedule(instructions(pipeline), placement(pipeline), balanced({}));
+    const ScheduleTimes times = simulate_schedule(instructions(pipeline), placement(pipeline), balanced({}));
     const auto plain = static_cast<double>(3 * (pipeline.micro_batches + pipeline.stages - 1));
     EXPECT_LE(times.seconds, plain * chunks);
   }

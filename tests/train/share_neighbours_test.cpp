@@ -6,7 +6,7 @@
 namespace terrace::train {
 namespace {
 
-using List = std::vector<Neighbours>;
+using List = std::vector<ShareNeighbours>;
 
 TEST(ShareNeighbours, FormARingOfTheNodesWithAShareEach) {
   EXPECT_EQ(share_neighbours({.shares = 3, .data_ranks = 3}, {{0}, {1}, {2}}), (List{{1, 2}, {2, 0}, {0, 1}}));

@@ -150,7 +150,7 @@ class Drawing {
   Pipeline pipeline_;
   std::vector<Instructions> lists_;
   std::vector<Live> bounds_;
-  StepTimes times_;
+  ScheduleTimes times_;
 };
 
 }  // namespace

@@ -420,8 +420,8 @@ StepInstructions training_step(const Instructions& stage, int64_t micro_batches,
   return writer.list();
 }
 
-std::vector<Neighbours> neighbours(const Placement& placement, int64_t stage) {
-  std::vector<Neighbours> chunks;
+std::vector<AdjacentStages> neighbours(const Placement& placement, int64_t stage) {
+  std::vector<AdjacentStages> chunks;
   for (int64_t chunk = 0; chunk < placement.chunks; ++chunk) {
     const int64_t own = placement.virtual_stage(stage, chunk);
     const auto other = [&](int64_t neighbour) {
@@ -434,7 +434,7 @@ std::vector<Neighbours> neighbours(const Placement& placement, int64_t stage) {
   return chunks;
 }
 
-StepInstructions evaluation(const StageSegments& segments, const std::vector<Neighbours>& chunks,
+StepInstructions evaluation(const StageSegments& segments, const std::vector<AdjacentStages>& chunks,
                             const Movements& movements) {
   const std::vector<ChunkBody> bodies = bodies_of(segments);
   Writer writer(segments, movements);

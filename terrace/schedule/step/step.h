@@ -134,12 +134,12 @@ StepInstructions training_step(const Instructions& stage, int64_t micro_batches,
                                const Movements& movements);
 
 // The stages of the virtual stages before and after a chunk; -1: none, or this stage itself.
-struct Neighbours {
+struct AdjacentStages {
   int64_t before = -1, after = -1;
 };
-std::vector<Neighbours> neighbours(const Placement& placement, int64_t stage);
+std::vector<AdjacentStages> neighbours(const Placement& placement, int64_t stage);
 // The list of one micro-batch's loss without gradients.
-StepInstructions evaluation(const StageSegments& segments, const std::vector<Neighbours>& chunks,
+StepInstructions evaluation(const StageSegments& segments, const std::vector<AdjacentStages>& chunks,
                             const Movements& movements);
 
 }  // namespace terrace::schedule

@@ -14,7 +14,7 @@ using Kind = Instruction::Kind;
 
 class EventLoop {
  public:
-  EventLoop(const std::vector<Instructions>& lists, const Placement& placement, const Costs& costs)
+  EventLoop(const std::vector<Instructions>& lists, const Placement& placement, const ScheduleCosts& costs)
       : lists_(lists),
         placement_(placement),
         costs_(costs),
@@ -26,7 +26,7 @@ class EventLoop {
     for (size_t stage = 0; stage < lists.size(); ++stage) times_.intervals[stage].reserve(lists[stage].size());
   }
 
-  StepTimes run() {
+  ScheduleTimes run() {
     for (size_t stage = lists_.size(); stage > 0; --stage) ready_.push_back(stage - 1);
     while (!ready_.empty()) {
       const size_t stage = ready_.back();
@@ -101,7 +101,7 @@ class EventLoop {
 
   const std::vector<Instructions>& lists_;
   const Placement& placement_;
-  const Costs& costs_;
+  const ScheduleCosts& costs_;
   int64_t micro_batches_;
   std::vector<double> free_;        // by stage: when its last instruction so far ends
   std::vector<double> busy_;        // by stage: sum of the durations of its instructions
@@ -109,12 +109,12 @@ class EventLoop {
   std::vector<size_t> at_barrier_;  // stages that have reached the optimizer step
   double barrier_ = -1;             // when the last of them reached it
   std::vector<MessageTimes> messages_;
-  StepTimes times_;
+  ScheduleTimes times_;
 };
 
 }  // namespace
 
-Costs balanced(const ChunkCosts& costs, double transfer_seconds) {
+ScheduleCosts balanced(const ChunkCosts& costs, double transfer_seconds) {
   const auto seconds = [costs](int64_t, const Instruction& instruction) {
     switch (instruction.kind) {
       case Kind::forward:
@@ -132,11 +132,12 @@ Costs balanced(const ChunkCosts& costs, double transfer_seconds) {
   return {seconds, transfer_seconds};
 }
 
-double StepTimes::bubble_share() const {
+double ScheduleTimes::bubble_share() const {
   return seconds > 0 ? 1 - busy_seconds / (seconds * static_cast<double>(intervals.size())) : 0.0;
 }
 
-StepTimes simulate_schedule(const std::vector<Instructions>& lists, const Placement& placement, const Costs& costs) {
+ScheduleTimes simulate_schedule(const std::vector<Instructions>& lists, const Placement& placement,
+                                const ScheduleCosts& costs) {
   return EventLoop(lists, placement, costs).run();
 }
 

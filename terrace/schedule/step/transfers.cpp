@@ -107,7 +107,7 @@ std::vector<Instructions> with_transfers(const std::vector<Instructions>& comput
     posts.push_back(posts_at_last_moment(computations[i], placement, stage));
     lists.push_back(assemble(computations[i], posts[i], placement, stage));
   }
-  const StepTimes times = simulate_schedule(lists, placement, balanced({}));
+  const ScheduleTimes times = simulate_schedule(lists, placement, balanced({}));
   const int64_t micro_batches = num_micro_batches(lists);
   std::vector<double> made_at(num_messages(placement, micro_batches));
   const auto number = [&](const Instruction& transfer, size_t stage) {
