@@ -19,20 +19,21 @@ Value UnitTrace::linear(const std::string& name, const Value& x, int64_t outputs
 }
 
 Value UnitTrace::product(const Value& x, int64_t outputs, const LinearLayout& layout) {
-  const bool by_outputs = layout.cut == Cut::outputs;
+  const bool by_outputs = layout.cut == WeightCut::outputs;
   const int64_t own_outputs = by_outputs ? rows_on_rank(outputs, layout.rows, ranks_) : outputs;
   Value y = value(x.rows, outputs, own_outputs, !by_outputs);
   y.on_differentiated = x.on_differentiated;
-  LinearLayer one = layer(layout.operation, layout.cut == Cut::none ? own_rows(x) : x.rows, x.own_columns, own_outputs);
+  LinearLayer one =
+      layer(layout.operation, layout.cut == WeightCut::none ? own_rows(x) : x.rows, x.own_columns, own_outputs);
   one.bias = layout.bias;
   switch (layout.cut) {
-    case Cut::none:
+    case WeightCut::none:
       row_.operations.forward.push_back(forward_product(one));
       break;
-    case Cut::outputs:
+    case WeightCut::outputs:
       forward_by_outputs(one);
       break;
-    case Cut::inputs:
+    case WeightCut::inputs:
       forward_by_inputs(one, y);
       break;
   }
@@ -43,11 +44,11 @@ Value UnitTrace::product(const Value& x, int64_t outputs, const LinearLayout& la
   save(x);
   touch(x);
   touch(y);
-  const int64_t rows = layout.cut == Cut::none ? own_rows(x) : x.rows;
+  const int64_t rows = layout.cut == WeightCut::none ? own_rows(x) : x.rows;
   if (deferred_.insert(x.number).second) defer(rows * x.own_columns * options_.element_bytes);
   defer(rows * own_outputs * options_.element_bytes);
   // The bias needs the gradient of the rank's own positions besides.
-  if (layout.cut == Cut::inputs && cuts_sequence_) defer(bytes(y));
+  if (layout.cut == WeightCut::inputs && cuts_sequence_) defer(bytes(y));
   return y;
 }
 
@@ -64,8 +65,8 @@ void UnitTrace::derivative(const LinearLayer& one, const Value& y, bool gives_en
 void UnitTrace::linear_parameters(const std::string& name, const Value& x, int64_t outputs,
                                   const LinearLayout& layout) {
   ParamMark weight = ParamMark::replicated({outputs, x.columns}), bias = ParamMark::replicated({outputs});
-  if (layout.cut == Cut::inputs) weight = ParamMark::sharded({outputs, x.columns}, 1, "tensor");
-  if (layout.cut == Cut::outputs) {
+  if (layout.cut == WeightCut::inputs) weight = ParamMark::sharded({outputs, x.columns}, 1, "tensor");
+  if (layout.cut == WeightCut::outputs) {
     weight = ParamMark::sharded({outputs, x.columns}, 0, "tensor");
     bias = ParamMark::sharded({outputs}, 0, "tensor");
     for (ParamMark* mark : {&weight, &bias}) {
@@ -94,21 +95,21 @@ void UnitTrace::forward_by_inputs(const LinearLayer& one, const Value& y) {
   }
 }
 
-void UnitTrace::gradients(const LinearLayer& one, const Value& x, const Value& y, Cut cut) {
+void UnitTrace::gradients(const LinearLayer& one, const Value& x, const Value& y, WeightCut cut) {
   schedule::Operations& operations = row_.operations;
   // Hidden states that are gathered in forward are not kept for the backward.
-  if (cut != Cut::none) {
-    const int64_t columns = cut == Cut::outputs ? one.inputs : one.outputs;
+  if (cut != WeightCut::none) {
+    const int64_t columns = cut == WeightCut::outputs ? one.inputs : one.outputs;
     gather(operations.input_gradient, operations.backward_collectives, bytes_of(one.rows, columns));
   }
   if (x.on_parameters) operations.input_gradient.push_back(input_gradient_product(one));
-  if (cut == Cut::outputs) {
+  if (cut == WeightCut::outputs) {
     sum(operations.input_gradient, operations.backward_collectives, bytes_of(one.rows, one.inputs),
         Meanwhile::weight_gradients);
   }
   weight_gradient(one, 1);
   if (one.bias) {
-    operations.weight_gradient.push_back(bias_gradient_sums(one, cut == Cut::outputs ? one.rows : own_rows(y)));
+    operations.weight_gradient.push_back(bias_gradient_sums(one, cut == WeightCut::outputs ? one.rows : own_rows(y)));
   }
 }
 

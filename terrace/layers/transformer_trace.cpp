@@ -12,12 +12,12 @@ namespace {
 using schedule::UnitRow;
 using schedule::UnitTableOptions;
 
-UnitTrace::Unit unit_of_layer(const BlockLayout& layout, const char* name) {
+UnitTrace::Unit unit_of_layer(const TransformerLayout& layout, const char* name) {
   return {.name = fmt::format("blocks.0.{}", name), .prefix = "blocks.0.", .layer = 0, .positions = layout.positions};
 }
 
 // Attention's kernels rotate queries and keys themselves.
-UnitRow attention(const BlockLayout& layout, const UnitTableOptions& options, bool drops_path) {
+UnitRow attention(const TransformerLayout& layout, const UnitTableOptions& options, bool drops_path) {
   UnitTrace unit(options, unit_of_layer(layout, "attention"));
   unit.row().batch_tensors = layout.attention_tensors;
   const int64_t columns = (layout.heads + 2 * layout.kv_heads) * layout.head_dim;
@@ -28,7 +28,7 @@ UnitRow attention(const BlockLayout& layout, const UnitTableOptions& options, bo
   Value joint = unit.linear("attention.qkv", y, columns,
                             {.operation = "qkv",
                              .bias = layout.qkv_bias,
-                             .cut = Cut::outputs,
+                             .cut = WeightCut::outputs,
                              .rows = {.groups = layout.kv_heads, .shared = 2 * layout.head_dim}});
   if (layout.normalises_heads) {
     joint = unit.head_norms("attention", joint,
@@ -45,24 +45,26 @@ UnitRow attention(const BlockLayout& layout, const UnitTableOptions& options, bo
                                                .drops = layout.attention_dropout > 0,
                                                .by_document = layout.by_document});
   const Value z = unit.linear("attention.output", context, layout.width,
-                              {.operation = "attention output", .bias = layout.bias, .cut = Cut::inputs});
+                              {.operation = "attention output", .bias = layout.bias, .cut = WeightCut::inputs});
   const Value branch = unit.dropout(z, layout.dropout);
   unit.add_later(x, drops_path ? unit.drop_path(branch) : branch);
   return unit.finished();
 }
 
-UnitRow feed_forward(const BlockLayout& layout, const UnitTableOptions& options, bool drops_path) {
+UnitRow feed_forward(const TransformerLayout& layout, const UnitTableOptions& options, bool drops_path) {
   UnitTrace unit(options, unit_of_layer(layout, "ffn"));
   const bool pairs = layout.activation == Activation::swiglu;  // of rows: gate and up
   const Value x = unit.branch_sum(layout.width);
   const Value y = unit.norm("ffn_norm", x, layout.norm);
-  const Value first = unit.linear(
-      "ffn.first", y, (pairs ? 2 : 1) * layout.ffn_width,
-      {.operation = "ffn first", .bias = layout.bias, .cut = Cut::outputs, .rows = {.groups = layout.ffn_groups}});
+  const Value first = unit.linear("ffn.first", y, (pairs ? 2 : 1) * layout.ffn_width,
+                                  {.operation = "ffn first",
+                                   .bias = layout.bias,
+                                   .cut = WeightCut::outputs,
+                                   .rows = {.groups = layout.ffn_groups}});
   const Value inner =
       unit.dropout(unit.activation(first, layout.activation, layout.activation_in_product), layout.inner_dropout);
   const Value z = unit.linear("ffn.second", inner, layout.width,
-                              {.operation = "ffn second", .bias = layout.bias, .cut = Cut::inputs});
+                              {.operation = "ffn second", .bias = layout.bias, .cut = WeightCut::inputs});
   if (layout.drop_paths.empty()) {
     unit.output(unit.add_dropped(x, z, layout.dropout));
   } else {
@@ -74,7 +76,7 @@ UnitRow feed_forward(const BlockLayout& layout, const UnitTableOptions& options,
 
 }  // namespace
 
-void add_blocks(const BlockLayout& layout, const UnitTableOptions& options, schedule::UnitTable& table) {
+void add_blocks(const TransformerLayout& layout, const UnitTableOptions& options, schedule::UnitTable& table) {
   // The rows are the same in every layer without stochastic depth, and in every layer with it.
   std::array<std::vector<UnitRow>, 2> rows;
   for (int64_t layer = 0; layer < layout.layers; ++layer) {

@@ -11,7 +11,7 @@
 namespace terrace::layers {
 
 // The settings of blocks that decide on their operations and bytes; models::BlockOptions has the same and others.
-struct BlockLayout {
+struct TransformerLayout {
   int64_t layers = 0, width = 0, ffn_width = 0, positions = 0;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   bool causal = true;
@@ -29,6 +29,6 @@ struct BlockLayout {
 };
 
 // Appends the two units of each layer, blocks.N.attention and blocks.N.ffn, to the table.
-void add_blocks(const BlockLayout& layout, const schedule::UnitTableOptions& options, schedule::UnitTable& table);
+void add_blocks(const TransformerLayout& layout, const schedule::UnitTableOptions& options, schedule::UnitTable& table);
 
 }  // namespace terrace::layers

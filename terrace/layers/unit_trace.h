@@ -42,7 +42,7 @@ struct Value {
 Value depending_on(Value x, const Value& other);
 
 // The way in which a linear layer is cut over tensor ranks (Megatron-LM, arXiv 1909.08053, section 3).
-enum class Cut {
+enum class WeightCut {
   none,     // every rank computes it whole, of its own rows where the sequence is cut
   outputs,  // the rows of the weight; the input is gathered where the sequence is cut
   inputs,   // the columns of the weight; the result is summed over the ranks in pieces, and the whole bias added once
@@ -57,8 +57,8 @@ struct LinearLayout {
   std::string_view operation = "linear";  // the name of its products; a literal
   bool bias = true;
   bool always_fp32 = false;  // UnitParameter::always_fp32
-  Cut cut = Cut::none;
-  RowGroups rows = {};        // with Cut::outputs
+  WeightCut cut = WeightCut::none;
+  RowGroups rows = {};        // with WeightCut::outputs
   bool gives_energy = false;  // its result is summed to an energy that is differentiated, whose gradient is 1
 };
 
@@ -192,7 +192,7 @@ class UnitTrace {
   void linear_parameters(const std::string& name, const Value& x, int64_t outputs, const LinearLayout& layout);
   void forward_by_outputs(const schedule::LinearLayer& layer);
   void forward_by_inputs(const schedule::LinearLayer& layer, const Value& y);
-  void gradients(const schedule::LinearLayer& layer, const Value& x, const Value& y, Cut cut);
+  void gradients(const schedule::LinearLayer& layer, const Value& x, const Value& y, WeightCut cut);
   void weight_gradient(const schedule::LinearLayer& layer, int64_t count);
   void sum_of_pieces(schedule::LinearLayer layer, const Value& y);
   void gather(std::vector<schedule::Operation>& list, std::vector<schedule::TensorCollective>& collectives,

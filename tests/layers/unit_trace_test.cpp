@@ -20,9 +20,9 @@ UnitRow feed_forward(const UnitTableOptions& options) {
   UnitTrace unit(options, {.name = "blocks.0.ffn", .prefix = "blocks.0.", .layer = 0, .positions = 5});
   const Value x = unit.hidden(6);
   const Value y = unit.norm("norm", x, {});
-  const Value first = unit.linear("first", y, 8, {.cut = Cut::outputs});
+  const Value first = unit.linear("first", y, 8, {.cut = WeightCut::outputs});
   const Value inner = unit.activation(first, Activation::gelu, /*in_product=*/false);
-  unit.output(unit.add(x, unit.linear("second", inner, 6, {.bias = false, .cut = Cut::inputs})));
+  unit.output(unit.add(x, unit.linear("second", inner, 6, {.bias = false, .cut = WeightCut::inputs})));
   return unit.finished();
 }
 

@@ -48,7 +48,7 @@ States OutputHead::own_states(const States& states, const Graphs& graphs, const 
   return own;
 }
 
-Heads::Heads(const ModelConfig& config, const nn::Build& build) : config_(config) {
+OutputHeads::OutputHeads(const ModelConfig& config, const nn::Build& build) : config_(config) {
   for (int64_t i = 0; i < config.shared_layers; ++i) {
     shared_.push_back(&add_module<Linear>(fmt::format("shared.{}", i), i == 0 ? config.width : config.shared_width,
                                           config.shared_width, true, build, 1.0, first_of_hidden(config)));
@@ -58,7 +58,8 @@ Heads::Heads(const ModelConfig& config, const nn::Build& build) : config_(config
   }
 }
 
-Tensors Heads::forward(const States& states, const at::Tensor& pooled, const Graphs& graphs, const Pass& pass) const {
+Tensors OutputHeads::forward(const States& states, const at::Tensor& pooled, const Graphs& graphs,
+                             const Pass& pass) const {
   at::Tensor shared = pooled;
   for (const Linear* layer : shared_) shared = activated(layer->forward(shared, pass), config_.activation);
   Tensors given;
@@ -103,11 +104,11 @@ Tensors of_own_branches(const ModelConfig& config, const std::vector<Tensors>& o
   return given;
 }
 
-std::vector<Value> values_of(const ModelConfig& config, const Tensors& given, const Graphs& graphs) {
-  std::vector<Value> values;
+std::vector<OutputPrediction> values_of(const ModelConfig& config, const Tensors& given, const Graphs& graphs) {
+  std::vector<OutputPrediction> values;
   for (size_t i = 0; i < given.size(); ++i) {
     const OutputConfig& output = config.outputs[i];
-    Value& value = values.emplace_back();
+    OutputPrediction& value = values.emplace_back();
     if (output.is_derivative()) continue;
     value.mean = given[i].narrow(1, 0, output.columns);
     if (output.uncertain) value.variance = at::softplus(given[i].narrow(1, output.columns, output.columns));

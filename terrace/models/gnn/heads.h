@@ -10,7 +10,7 @@
 namespace terrace::models::gnn {
 
 // The prediction of an output, in units of the normalised property: C columns for each of the R graphs or atoms.
-struct Value {
+struct OutputPrediction {
   at::Tensor mean;      // [R, C]; undefined for derivatives
   at::Tensor variance;  // [R, C]; undefined unless the output is uncertain
 };
@@ -35,9 +35,9 @@ class OutputHead : public nn::Module {
 };
 
 // The heads of all outputs, and the layers that the pooled ones share: a copy of them for each branch.
-class Heads : public nn::Module {
+class OutputHeads : public nn::Module {
  public:
-  Heads(const ModelConfig& config, const nn::Build& build);
+  OutputHeads(const ModelConfig& config, const nn::Build& build);
   // Returns [R, head_columns()] for each output, where R are the graphs of pooled outputs and the atoms of all others;
   // undefined for derivatives. `pooled` [B, F] is undefined where no head reads it.
   Tensors forward(const States& states, const at::Tensor& pooled, const Graphs& graphs, const Pass& pass) const;
@@ -59,6 +59,6 @@ Tensors of_own_branches(const ModelConfig& config, const std::vector<Tensors>& o
 // The values of the outputs that have heads, from what these give. The sum over atoms of an atomwise output, also of
 // its variance; of other outputs per_atom the numbers of atoms times what the head says. A variance is 1e-6 more than
 // what follows so of softplus.
-std::vector<Value> values_of(const ModelConfig& config, const Tensors& given, const Graphs& graphs);
+std::vector<OutputPrediction> values_of(const ModelConfig& config, const Tensors& given, const Graphs& graphs);
 
 }  // namespace terrace::models::gnn

@@ -56,11 +56,11 @@ std::vector<Linear*> Gnn::add_unpools() {
   return unpools;
 }
 
-std::vector<Heads*> Gnn::add_heads() {
-  if (config_.branches == 0) return {&add_module<Heads>("head", config_, build_)};
-  std::vector<Heads*> heads;
+std::vector<OutputHeads*> Gnn::add_heads() {
+  if (config_.branches == 0) return {&add_module<OutputHeads>("head", config_, build_)};
+  std::vector<OutputHeads*> heads;
   for (int64_t branch = 0; branch < config_.branches; ++branch) {
-    heads.push_back(&add_module<Heads>(fmt::format("head.{}", branch), config_, build_));
+    heads.push_back(&add_module<OutputHeads>(fmt::format("head.{}", branch), config_, build_));
   }
   return heads;
 }
@@ -72,7 +72,7 @@ std::vector<nn::Parameter*> Gnn::unit_parameters(int64_t unit) {
   for (Linear* unpool : unpools_) {
     for (nn::Parameter* parameter : unpool->parameters()) list.push_back(parameter);
   }
-  for (Heads* heads : heads_) {
+  for (OutputHeads* heads : heads_) {
     for (nn::Parameter* parameter : heads->parameters()) list.push_back(parameter);
   }
   return list;
@@ -82,7 +82,7 @@ std::vector<nn::Buffer*> Gnn::unit_buffers(int64_t unit) {
   if (unit == 0) return {};
   if (unit + 1 < num_units()) return layers_.at(static_cast<size_t>(unit - 1))->buffers();
   std::vector<nn::Buffer*> list;
-  for (Heads* heads : heads_) {
+  for (OutputHeads* heads : heads_) {
     for (nn::Buffer* buffer : heads->buffers()) list.push_back(buffer);
   }
   return list;
@@ -166,7 +166,7 @@ Tensors Gnn::forward(int64_t begin, int64_t end, const Tensors& input, const Bat
 }
 
 void Gnn::add_derivatives(const Work& work, const Graphs& graphs, const Batch& batch,
-                          std::vector<Value>& values) const {
+                          std::vector<OutputPrediction>& values) const {
   std::vector<at::Tensor> gradients(values.size());  // of each energy, computed once
   for (size_t i = 0; i < values.size(); ++i) {
     const OutputConfig& output = config_.outputs[i];
@@ -183,8 +183,8 @@ void Gnn::add_derivatives(const Work& work, const Graphs& graphs, const Batch& b
 }
 
 // The values of all outputs, and the graphs of the batch.
-std::vector<Value> Gnn::predicted(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass,
-                                  Graphs& graphs) const {
+std::vector<OutputPrediction> Gnn::predicted(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass,
+                                             Graphs& graphs) const {
   const at::AutoGradMode with_graph(at::GradMode::is_enabled() || config_.has_derivatives());
   Work work = begin_work(begin, input, batch);
   compute(begin, num_units() - 1, work, batch, pass);
@@ -196,16 +196,16 @@ std::vector<Value> Gnn::predicted(int64_t begin, const Tensors& input, const Bat
   }
   const States of_atoms = states_of_atoms(work, batch, pass);
   std::vector<Tensors> of_branches;
-  for (const Heads* heads : heads_) of_branches.push_back(heads->forward(of_atoms, pooled, graphs, pass));
+  for (const OutputHeads* heads : heads_) of_branches.push_back(heads->forward(of_atoms, pooled, graphs, pass));
   const Tensors given = of_own_branches(config_, of_branches, batch["branches"], graphs);
-  std::vector<Value> values = values_of(config_, given, graphs);
+  std::vector<OutputPrediction> values = values_of(config_, given, graphs);
   add_derivatives(work, graphs, batch, values);
   return values;
 }
 
 Tensors Gnn::loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {
   Graphs graphs;
-  const std::vector<Value> values = predicted(begin, input, batch, pass, graphs);
+  const std::vector<OutputPrediction> values = predicted(begin, input, batch, pass, graphs);
   Tensors terms, figures;
   for (size_t i = 0; i < values.size(); ++i) {
     const OutputTerms output = output_terms(config_.outputs[i], values[i], batch, graphs);
@@ -229,7 +229,7 @@ std::vector<LossTerm> Gnn::losses() const {
 
 Outputs Gnn::outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {
   Graphs graphs;
-  const std::vector<Value> values = predicted(begin, input, batch, pass, graphs);
+  const std::vector<OutputPrediction> values = predicted(begin, input, batch, pass, graphs);
   Outputs outputs;
   for (size_t i = 0; i < values.size(); ++i) add_in_data_units(config_.outputs[i], values[i], batch, outputs);
   return outputs;

@@ -60,7 +60,7 @@ class Gnn : public Model {
 
   std::vector<NetworkLayer*> add_layers();
   std::vector<Linear*> add_unpools();
-  std::vector<Heads*> add_heads();
+  std::vector<OutputHeads*> add_heads();
   bool has_vectors_behind(int64_t unit) const;  // PaiNN's
   bool has_moved_behind(int64_t unit) const;    // EGNN's
   int64_t level_behind(int64_t unit) const;
@@ -70,16 +70,17 @@ class Gnn : public Model {
   void begin_level(int64_t level, Work& work, const Batch& batch) const;
   States states_of_atoms(const Work& work, const Batch& batch, const Pass& pass) const;
   void compute(int64_t begin, int64_t end, Work& work, const Batch& batch, const Pass& pass) const;
-  std::vector<Value> predicted(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass,
-                               Graphs& graphs) const;
-  void add_derivatives(const Work& work, const Graphs& graphs, const Batch& batch, std::vector<Value>& values) const;
+  std::vector<OutputPrediction> predicted(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass,
+                                          Graphs& graphs) const;
+  void add_derivatives(const Work& work, const Graphs& graphs, const Batch& batch,
+                       std::vector<OutputPrediction>& values) const;
 
   ModelConfig config_;
   nn::Build build_;
   EmbeddingUnit& embedding_;
   std::vector<NetworkLayer*> layers_;
-  std::vector<Linear*> unpools_;  // of the states of each coarse level, to be added to those of the level below
-  std::vector<Heads*> heads_;     // one for each branch
+  std::vector<Linear*> unpools_;     // of the states of each coarse level, to be added to those of the level below
+  std::vector<OutputHeads*> heads_;  // one for each branch
 };
 
 }  // namespace terrace::models::gnn

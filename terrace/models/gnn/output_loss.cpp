@@ -45,7 +45,8 @@ at::Tensor spread_of(const at::Tensor& x, const at::Tensor& labelled) {
 
 }  // namespace
 
-OutputTerms output_terms(const OutputConfig& output, const Value& value, const Batch& batch, const Graphs& graphs) {
+OutputTerms output_terms(const OutputConfig& output, const OutputPrediction& value, const Batch& batch,
+                         const Graphs& graphs) {
   const at::TensorOptions options = value.mean.options().requires_grad(false);
   at::Tensor given = value.mean.detach(), label = batch["targets." + output.name].to(options);  // [R, C]
   at::Tensor error = value.mean.sub(label);
@@ -65,7 +66,8 @@ OutputTerms output_terms(const OutputConfig& output, const Value& value, const B
                          .to(at::kFloat)};
 }
 
-void add_in_data_units(const OutputConfig& output, const Value& value, const Batch& batch, Outputs& outputs) {
+void add_in_data_units(const OutputConfig& output, const OutputPrediction& value, const Batch& batch,
+                       Outputs& outputs) {
   const at::Tensor &scale = batch["scales." + output.name], &offset = batch["offsets." + output.name];
   outputs[output.name] = value.mean.detach().to(at::kDouble).mul(scale).add(offset);
   if (value.variance.defined()) {

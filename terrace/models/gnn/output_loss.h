@@ -15,9 +15,10 @@ struct OutputTerms {
   at::Tensor figures;
 };
 
-OutputTerms output_terms(const OutputConfig& output, const Value& value, const Batch& batch, const Graphs& graphs);
+OutputTerms output_terms(const OutputConfig& output, const OutputPrediction& value, const Batch& batch,
+                         const Graphs& graphs);
 
 // NAME: [B or N, columns] fp64, and of an uncertain output its standard deviation NAME_std.
-void add_in_data_units(const OutputConfig& output, const Value& value, const Batch& batch, Outputs& outputs);
+void add_in_data_units(const OutputConfig& output, const OutputPrediction& value, const Batch& batch, Outputs& outputs);
 
 }  // namespace terrace::models::gnn

@@ -16,9 +16,9 @@ namespace {
 
 using config::Config;
 using config::OnResume;
-using layers::Cut;
 using layers::UnitTrace;
 using layers::Value;
+using layers::WeightCut;
 
 std::vector<config::Key> keys() {
   using M = ModelConfig;
@@ -83,9 +83,9 @@ class GridDescription : public schedule::Description {
       UnitTrace unit(options, {.name = name, .prefix = name + ".", .layer = i, .positions = places});
       const Value x = unit.hidden(config.width);
       const Value y = unit.norm("norm", x, {});
-      const Value first = unit.linear("first", y, config.hidden(), {.cut = Cut::outputs});
+      const Value first = unit.linear("first", y, config.hidden(), {.cut = WeightCut::outputs});
       const Value inner = unit.activation(first, layers::Activation::gelu, /*in_product=*/true);
-      unit.output(unit.add(x, unit.linear("second", inner, config.width, {.cut = Cut::inputs})));
+      unit.output(unit.add(x, unit.linear("second", inner, config.width, {.cut = WeightCut::inputs})));
       table.push_back(unit.finished());
     }
 

@@ -14,9 +14,9 @@ namespace terrace::linear {
 namespace {
 
 using config::OnResume;
-using layers::Cut;
 using layers::UnitTrace;
 using layers::Value;
+using layers::WeightCut;
 using schedule::UnitRow;
 
 std::vector<config::Key> keys() {
@@ -38,8 +38,8 @@ UnitRow layer_row(int64_t number, int64_t width, const schedule::UnitTableOption
   const std::string name = fmt::format("layers.{}", number);
   UnitTrace unit(on, {.name = name, .prefix = name + ".", .layer = number});
   const Value up =
-      unit.linear("up", unit.hidden(width), width, {.operation = "up", .bias = false, .cut = Cut::outputs});
-  unit.output(unit.linear("down", up, width, {.operation = "down", .bias = false, .cut = Cut::inputs}));
+      unit.linear("up", unit.hidden(width), width, {.operation = "up", .bias = false, .cut = WeightCut::outputs});
+  unit.output(unit.linear("down", up, width, {.operation = "down", .bias = false, .cut = WeightCut::inputs}));
   unit.set_temporary(0);
   return unit.finished();
 }

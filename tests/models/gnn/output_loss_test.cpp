@@ -19,7 +19,7 @@ TEST(GnnOutputTerms, HaveTheSameBitsForAnyNumberOfThreads) {
                    {"labelled.shift", at::ones({atoms, columns}, at::kFloat)}};
   Graphs graphs{.graphs = 1, .atoms = atoms};
   graphs.of_atoms = {at::zeros({atoms}, at::kLong), {}, at::tensor({int64_t{0}, atoms}, at::kLong)};
-  const Value value{random_numbers({atoms, columns}, generator).to(at::kFloat), {}};
+  const OutputPrediction value{random_numbers({atoms, columns}, generator).to(at::kFloat), {}};
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
   const OutputTerms one = output_terms(output, value, batch, graphs);

@@ -40,26 +40,26 @@ UnitRow embedding(const ModelConfig& config, const UnitTableOptions& options, bo
   return unit.finished();
 }
 
-layers::BlockLayout block_layout(const ModelConfig& config, bool by_document) {
+layers::TransformerLayout block_layout(const ModelConfig& config, bool by_document) {
   const layers::Activation activation = activation_of(config);
-  layers::BlockLayout layout{.layers = config.layers,
-                             .width = config.width,
-                             .ffn_width = config.ffn_width,
-                             .positions = config.sequence,
-                             .heads = config.heads,
-                             .kv_heads = config.kv_heads,
-                             .head_dim = config.head_dim,
-                             .window = config.window,
-                             .norm = norm_of(config),
-                             .normalises_heads = config.qk_norm,
-                             .activation = activation,
-                             // A gate stays with its up.
-                             .ffn_groups = activation == layers::Activation::swiglu ? config.ffn_width : 0,
-                             .bias = config.bias,
-                             .qkv_bias = config.has_qkv_bias(),
-                             .dropout = config.dropout,
-                             .attention_dropout = config.attention_dropout,
-                             .by_document = by_document};
+  layers::TransformerLayout layout{.layers = config.layers,
+                                   .width = config.width,
+                                   .ffn_width = config.ffn_width,
+                                   .positions = config.sequence,
+                                   .heads = config.heads,
+                                   .kv_heads = config.kv_heads,
+                                   .head_dim = config.head_dim,
+                                   .window = config.window,
+                                   .norm = norm_of(config),
+                                   .normalises_heads = config.qk_norm,
+                                   .activation = activation,
+                                   // A gate stays with its up.
+                                   .ffn_groups = activation == layers::Activation::swiglu ? config.ffn_width : 0,
+                                   .bias = config.bias,
+                                   .qkv_bias = config.has_qkv_bias(),
+                                   .dropout = config.dropout,
+                                   .attention_dropout = config.attention_dropout,
+                                   .by_document = by_document};
   if (by_document) layout.attention_tensors = {"positions", "documents", "document_starts"};
   return layout;
 }

@@ -15,9 +15,9 @@ namespace terrace::models::vit {
 namespace {
 
 using layers::Activation;
-using layers::Cut;
 using layers::UnitTrace;
 using layers::Value;
+using layers::WeightCut;
 using schedule::UnitRow;
 using schedule::UnitTableOptions;
 
@@ -33,29 +33,29 @@ UnitRow embedding(const ModelConfig& config, const UnitTableOptions& options) {
   if (config.time_inputs) unit.row().batch_tensors.emplace_back("times");
   const Value variables = aggregated_variables(unit, config, joint_rows(config));
   Value x = unit.linear("embedding.aggregation.output", variables, config.width,
-                        {.operation = "aggregation output", .cut = Cut::inputs});
+                        {.operation = "aggregation output", .cut = WeightCut::inputs});
   if (config.qk_norm) add_aggregation_norms(unit, config);
   x = add_places_and_times(unit, config, x);
   unit.output(unit.dropout(x, config.dropout));
   return unit.finished();
 }
 
-layers::BlockLayout block_layout(const ModelConfig& config) {
-  layers::BlockLayout layout{.layers = config.layers,
-                             .width = config.width,
-                             .ffn_width = config.ffn_width(),
-                             .positions = config.places(),
-                             .heads = config.heads,
-                             .kv_heads = config.heads,
-                             .head_dim = config.head_dim(),
-                             .causal = false,
-                             .normalises_heads = config.qk_norm,
-                             .centers_heads = true,
-                             .activation_in_product = false,
-                             // Whole heads' shares, from which dropout counts.
-                             .ffn_groups = config.heads,
-                             .dropout = config.dropout,
-                             .inner_dropout = config.dropout};
+layers::TransformerLayout block_layout(const ModelConfig& config) {
+  layers::TransformerLayout layout{.layers = config.layers,
+                                   .width = config.width,
+                                   .ffn_width = config.ffn_width(),
+                                   .positions = config.places(),
+                                   .heads = config.heads,
+                                   .kv_heads = config.heads,
+                                   .head_dim = config.head_dim(),
+                                   .causal = false,
+                                   .normalises_heads = config.qk_norm,
+                                   .centers_heads = true,
+                                   .activation_in_product = false,
+                                   // Whole heads' shares, from which dropout counts.
+                                   .ffn_groups = config.heads,
+                                   .dropout = config.dropout,
+                                   .inner_dropout = config.dropout};
   for (int64_t layer = 0; layer < config.layers; ++layer) layout.drop_paths.push_back(drop_path_of(config, layer));
   return layout;
 }
