@@ -95,9 +95,9 @@ std::string SearchDisplay::values_of(const search::Point& point) const {
   return text;
 }
 
-void SearchDisplay::set_running(const std::vector<search::Job>& jobs) {
+void SearchDisplay::set_running(const std::vector<search::TrialJob>& jobs) {
   std::vector<Running> running;
-  for (const search::Job& job : jobs) {
+  for (const search::TrialJob& job : jobs) {
     const auto same = std::ranges::find_if(
         running_, [&](const Running& one) { return one.trial == job.trial && one.budget == job.budget; });
     running.push_back(same != running_.end() ? *same

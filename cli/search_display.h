@@ -37,7 +37,7 @@ class SearchDisplay {
   };
 
   void add(const search::Trial& trial);
-  void set_running(const std::vector<search::Job>& jobs);
+  void set_running(const std::vector<search::TrialJob>& jobs);
   std::string values_of(const search::Point& point) const;
   std::vector<std::string> lines() const;
   std::string erasing() const;  // what removes the drawn lines

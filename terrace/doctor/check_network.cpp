@@ -66,7 +66,7 @@ int64_t expected_interfaces(const Readings& rank) { return std::ranges::count(ra
 
 }  // namespace
 
-Outcome check_plug_in(const Job& job) {
+CheckOutcome check_plug_in(const JobReadings& job) {
   if (!has_gpus(job)) return does_not_apply("no GPU that computes is on the bus");
   const bool slingshot = has_slingshot(job), several_nodes = nodes_of(job) > 1;
   const bool is_named = std::ranges::any_of(job, [](const Readings& rank) {
@@ -91,7 +91,7 @@ Outcome check_plug_in(const Job& job) {
        .fix = fix});
 }
 
-Outcome check_rendezvous(const Job& job) {
+CheckOutcome check_rendezvous(const JobReadings& job) {
   if (!has_slingshot(job)) return does_not_apply(no_slingshot);
   if (std::ranges::none_of(job, &Readings::knows_network)) {
     return does_not_apply("Slurm's options for the network are not known");
@@ -117,7 +117,7 @@ Outcome check_rendezvous(const Job& job) {
                      .fix = "#SBATCH --network=disable_rdzv_get together with export FI_CXI_RDZV_PROTO=alt_read"});
 }
 
-Outcome check_ways_of_nccl(const Job& job) {
+CheckOutcome check_ways_of_nccl(const JobReadings& job) {
   if (!has_gpus(job)) return does_not_apply("no GPU that computes is on the bus");
   if (job.size() == 1 && nodes_of(job) == 1) return does_not_apply("there is one rank");
   const bool several_nodes = nodes_of(job) > 1;
@@ -147,7 +147,7 @@ Outcome check_ways_of_nccl(const Job& job) {
                      .fix = fmt::format("unset {}", fmt::join(switches, " "))});
 }
 
-Outcome check_cache_monitor(const Job& job) {
+CheckOutcome check_cache_monitor(const JobReadings& job) {
   if (!has_slingshot(job)) return does_not_apply(no_slingshot);
   bool is_named = false;
   const std::vector<std::string> found = found_on(job, [&](const Readings& rank) -> std::string {
@@ -162,7 +162,7 @@ Outcome check_cache_monitor(const Job& job) {
                      .fix = "export FI_MR_CACHE_MONITOR=kdreg2"});
 }
 
-Outcome check_gpu_support(const Job& job) {
+CheckOutcome check_gpu_support(const JobReadings& job) {
   if (std::ranges::none_of(job, [](const Readings& rank) { return is_on(rank, "MPICH_GPU_SUPPORT_ENABLED"); })) {
     return does_not_apply("MPICH_GPU_SUPPORT_ENABLED is not set, and this program needs none of it");
   }
@@ -182,7 +182,7 @@ Outcome check_gpu_support(const Job& job) {
                      .fix = "export MPICH_GPU_SUPPORT_ENABLED=0"});
 }
 
-Outcome check_interfaces(const Job& job) {
+CheckOutcome check_interfaces(const JobReadings& job) {
   const bool slingshot = has_slingshot(job), is_named = std::ranges::any_of(job, [](const Readings&rank) {
                                                return !variable_of(rank, "NCCL_SOCKET_IFNAME").empty();
                                              });
@@ -213,7 +213,7 @@ Outcome check_interfaces(const Job& job) {
                           fmt::join(there, ","))});
 }
 
-Outcome check_limits(const Job& job) {
+CheckOutcome check_limits(const JobReadings& job) {
   if (!has_slingshot(job) && !has_infiniband(job)) {
     return does_not_apply("no adapter of Slingshot or InfiniBand, which need locked memory and open files");
   }

@@ -21,12 +21,12 @@ namespace {
 // Less than this is what a system does by itself.
 constexpr double least_other_cores = 0.2, least_other_share = 0.1;
 
-bool in_slurm(const Job& job) { return !variable_of(job.front(), "SLURM_JOB_ID").empty(); }
+bool in_slurm(const JobReadings& job) { return !variable_of(job.front(), "SLURM_JOB_ID").empty(); }
 
 // Dies of MI250X and MI250, two of which are one GPU.
 bool is_die_of_pair(const Gpu& gpu) { return gpu.model == "0x7408" || gpu.model == "0x740c"; }
 
-std::map<std::string, int64_t> ranks_by_host(const Job& job) {
+std::map<std::string, int64_t> ranks_by_host(const JobReadings& job) {
   std::map<std::string, int64_t> counts;
   for (const Readings& rank : job) ++counts[rank.host];
   return counts;
@@ -91,11 +91,11 @@ std::string cores_of_system(const Readings& rank, const CoreMask& own) {
 }
 
 // Whether the first core of each L3 region belongs to the system.
-bool leaves_system_cores(const Job& job) { return has_amd_gpus(job) && has_slingshot(job); }
+bool leaves_system_cores(const JobReadings& job) { return has_amd_gpus(job) && has_slingshot(job); }
 
 // The cores that each rank can have: those of the node divided by its ranks, or of the regions of each rank all but the
 // first, counting no core's second thread.
-int64_t cores_for_each(const Job& job) {
+int64_t cores_for_each(const JobReadings& job) {
   const Readings& rank = job.front();
   const int64_t ranks = ranks_by_host(job).at(rank.host);
   const std::vector<int64_t>& firsts = rank.first_cores;
@@ -105,7 +105,7 @@ int64_t cores_for_each(const Job& job) {
   return std::max<int64_t>(1, static_cast<int64_t>(cores_of_list(rank.node_cores).count()) / ranks);
 }
 
-std::string binding_for(const Job& job) {
+std::string binding_for(const JobReadings& job) {
   const bool gpus = has_gpus(job);
   if (!in_slurm(job)) {
     return gpus ? "mpirun --bind-to none, after which each rank keeps to the cores near its GPU"
@@ -136,7 +136,7 @@ std::string lists_of(const Readings& rank) {
 }
 
 // The ranks of which something was found decide.
-std::string fix_of_devices(const Job& job, const std::vector<std::string>& found) {
+std::string fix_of_devices(const JobReadings& job, const std::vector<std::string>& found) {
   std::set<std::string> second;
   bool is_bound = true;
   for (size_t i = 0; i < job.size(); ++i) {
@@ -153,7 +153,7 @@ std::string fix_of_devices(const Job& job, const std::vector<std::string>& found
 
 }  // namespace
 
-Outcome check_one_device(const Job& job) {
+CheckOutcome check_one_device(const JobReadings& job) {
   if (!has_gpus(job)) return does_not_apply("no GPU that computes is on the bus");
   if (!std::ranges::all_of(job, &Readings::knows_used_gpus)) {
     return does_not_apply("this program was built without the GPUs that are on the bus");
@@ -179,7 +179,7 @@ Outcome check_one_device(const Job& job) {
                      .fix = fix_of_devices(job, found)});
 }
 
-Outcome check_near_cores(const Job& job) {
+CheckOutcome check_near_cores(const JobReadings& job) {
   if (std::ranges::any_of(job, [](const Readings& rank) { return rank.cores.empty(); })) {
     return does_not_apply("the kernel does not list the cores of this process");
   }
@@ -206,7 +206,7 @@ Outcome check_near_cores(const Job& job) {
   return outcome_of(job, found, std::move(finding));
 }
 
-Outcome check_shared_cores(const Job& job) {
+CheckOutcome check_shared_cores(const JobReadings& job) {
   if (std::ranges::all_of(job, [](const Readings& rank) { return rank.other_work.seconds < 0; })) {
     return does_not_apply("what other processes do was not watched");
   }
@@ -226,7 +226,7 @@ Outcome check_shared_cores(const Job& job) {
               "that are free with taskset"});
 }
 
-Outcome check_pairs(const Job& job) {
+CheckOutcome check_pairs(const JobReadings& job) {
   const bool has_pairs =
       std::ranges::any_of(job, [](const Readings& rank) { return std::ranges::any_of(rank.gpus, is_die_of_pair); });
   if (!has_pairs) return does_not_apply("no GPU of two dies, as MI250X is");
@@ -261,7 +261,7 @@ Outcome check_pairs(const Job& job) {
        .fix = "srun --gpus-per-task=1 --gpu-bind=closest, without --distribution and --cpu-bind"});
 }
 
-Outcome check_rank_order(const Job& job) {
+CheckOutcome check_rank_order(const JobReadings& job) {
   if (std::ranges::all_of(job, [&](const Readings& rank) { return rank.host == job.front().host; })) {
     return does_not_apply("all ranks are on one node");
   }

@@ -80,7 +80,7 @@ struct Variant {
 };
 
 // The digests of one file, those of most ranks first.
-std::vector<Variant> variants_of(const Job& job, const std::string& file) {
+std::vector<Variant> variants_of(const JobReadings& job, const std::string& file) {
   std::vector<Variant> variants;
   for (size_t i = 0; i < job.size(); ++i) {
     const auto found = job[i].files.find(file);
@@ -96,7 +96,7 @@ std::vector<Variant> variants_of(const Job& job, const std::string& file) {
 
 }  // namespace
 
-Outcome check_code_object(const Job& job) {
+CheckOutcome check_code_object(const JobReadings& job) {
   const std::vector<std::string> found = found_on(job, problem_of_code);
   if (!has_amd_gpus(job) && std::ranges::all_of(found, &std::string::empty)) {
     return does_not_apply("no GPU of AMD that computes is on the bus");
@@ -113,7 +113,7 @@ Outcome check_code_object(const Job& job) {
                                   : "build terrace with CUDA (docs/gpu.md), or say train.device = \"cpu\""});
 }
 
-Outcome check_driver(const Job& job) {
+CheckOutcome check_driver(const JobReadings& job) {
   if (std::ranges::all_of(job, [](const Readings& rank) { return rank.cuda == 0; })) {
     return does_not_apply("the program does not use CUDA");
   }
@@ -142,7 +142,7 @@ Finding other_versions(bool has_disk) {
                           : "start all ranks from one folder that all nodes share"};
 }
 
-Outcome check_versions(const Job& job) {
+CheckOutcome check_versions(const JobReadings& job) {
   if (job.size() == 1) return does_not_apply("there is one rank to compare");
   std::set<std::string> names;
   for (const Readings& rank : job) {

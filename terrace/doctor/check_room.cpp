@@ -87,11 +87,11 @@ std::string problem_of_shared_memory(const Readings& rank) {
   return "";
 }
 
-bool is_on_frontier(const Job& job) { return variable_of(job.front(), "SLURM_CLUSTER_NAME") == "frontier"; }
+bool is_on_frontier(const JobReadings& job) { return variable_of(job.front(), "SLURM_CLUSTER_NAME") == "frontier"; }
 
 }  // namespace
 
-Outcome check_memory(const Job& job) {
+CheckOutcome check_memory(const JobReadings& job) {
   const bool knows = std::ranges::any_of(job, [](const Readings& rank) {
     return std::ranges::any_of(rank.gpus, [](const Gpu& gpu) { return gpu.memory_bytes > 0; });
   });
@@ -106,7 +106,7 @@ Outcome check_memory(const Job& job) {
        .fix = "end that process, or exclude the node with sbatch --exclude and report it to the centre"});
 }
 
-Outcome check_memory_errors(const Job& job) {
+CheckOutcome check_memory_errors(const JobReadings& job) {
   if (std::ranges::all_of(job, [](const Readings& rank) { return rank.memory_errors.empty(); })) {
     return does_not_apply("no driver says how often memory was wrong");
   }
@@ -122,7 +122,7 @@ Outcome check_memory_errors(const Job& job) {
                             "leaves out the rows of memory that failed"});
 }
 
-Outcome check_shared_memory(const Job& job) {
+CheckOutcome check_shared_memory(const JobReadings& job) {
   if (std::ranges::all_of(job, [](const Readings& rank) { return rank.shared_memory.bytes == 0; })) {
     return does_not_apply("the size of /dev/shm is not known");
   }
@@ -136,7 +136,7 @@ Outcome check_shared_memory(const Job& job) {
                             "/dev/shm (Kubernetes), and remove files that dead processes left there"});
 }
 
-Outcome check_caches(const Job& job) {
+CheckOutcome check_caches(const JobReadings& job) {
   if (!has_amd_gpus(job)) return does_not_apply("no GPU of AMD that computes is on the bus");
   return outcome_of(job, found_on(job, problem_of_caches),
                     {.severity = Severity::warning,
@@ -145,7 +145,7 @@ Outcome check_caches(const Job& job) {
                             "MIOPEN_CUSTOM_CACHE_DIR=/tmp/miopen-$SLURM_JOB_ID"});
 }
 
-Outcome check_node_disk(const Job& job) {
+CheckOutcome check_node_disk(const JobReadings& job) {
   const bool has_disk = std::ranges::any_of(job, [](const Readings& rank) { return !rank.node_disk.path.empty(); });
   if (!has_disk && !is_on_frontier(job)) return does_not_apply("no folder of the user in /mnt/bb, as Frontier has it");
   std::vector<std::string> found;
@@ -166,7 +166,7 @@ Outcome check_node_disk(const Job& job) {
                      .fix = has_disk ? "remove files from /mnt/bb/$USER" : "#SBATCH -C nvme"});
 }
 
-Outcome check_run_folder(const Job& job) {
+CheckOutcome check_run_folder(const JobReadings& job) {
   if (job.front().run_folder.path.empty()) return does_not_apply("no folder of a run was given");
   std::vector<std::string> found;
   bool is_old = false;
@@ -194,7 +194,7 @@ Outcome check_run_folder(const Job& job) {
   return outcome_of(job, found, std::move(finding));
 }
 
-Outcome check_time_left(const Job& job) {
+CheckOutcome check_time_left(const JobReadings& job) {
   if (job.front().seconds_left < 0) return does_not_apply("no job of Slurm whose end is known");
   // The first rank reads the folder of the run for all, and asks Slurm where no variable says the end.
   const double save_seconds = job.front().save_seconds;

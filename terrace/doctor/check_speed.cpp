@@ -40,8 +40,8 @@ std::string problem_of(double reached, double middle, double described, double s
   return "";
 }
 
-Outcome compared_rates(const Job& job, double Speed::*rate, double least,
-                       const std::function<std::string(double)>& format, Finding finding) {
+CheckOutcome compared_rates(const JobReadings& job, double Speed::*rate, double least,
+                            const std::function<std::string(double)>& format, Finding finding) {
   std::vector<double> rates;
   for (const Readings& rank : job) rates.push_back(rank.measured.*rate);
   const double middle = middle_of(rates);
@@ -60,7 +60,7 @@ double rate_to(const Speed& speed, int64_t rank) {
 
 }  // namespace
 
-Outcome check_products(const Job& job) {
+CheckOutcome check_products(const JobReadings& job) {
   return compared_rates(
       job, &Speed::product_flops, has_gpus(job) ? least_of_gpus : least_of_ranks, format_flops,
       {.severity = Severity::warning,
@@ -69,7 +69,7 @@ Outcome check_products(const Job& job) {
               "rocm-smi), and a rank with fewer cores than the others; or leave it out: srun --exclude=NODE"});
 }
 
-Outcome check_copies(const Job& job) {
+CheckOutcome check_copies(const JobReadings& job) {
   return compared_rates(
       job, &Speed::copied_bytes, least_of_ranks, format_rate,
       {.severity = Severity::warning,
@@ -78,7 +78,7 @@ Outcome check_copies(const Job& job) {
               "leave it out: srun --exclude=NODE"});
 }
 
-Outcome check_links(const Job& job) {
+CheckOutcome check_links(const JobReadings& job) {
   if (job.size() < 2) return does_not_apply("there is one rank");
   std::vector<double> inside, between;
   const auto is_inside = [&](const Readings& rank, int64_t other) {

@@ -14,42 +14,42 @@
 namespace terrace::doctor {
 
 // Checks of the places where ranks run.
-Outcome check_one_device(const Job& job);
-Outcome check_near_cores(const Job& job);
-Outcome check_shared_cores(const Job& job);
-Outcome check_pairs(const Job& job);
-Outcome check_rank_order(const Job& job);
+CheckOutcome check_one_device(const JobReadings& job);
+CheckOutcome check_near_cores(const JobReadings& job);
+CheckOutcome check_shared_cores(const JobReadings& job);
+CheckOutcome check_pairs(const JobReadings& job);
+CheckOutcome check_rank_order(const JobReadings& job);
 // Checks of how the ranks communicate.
-Outcome check_plug_in(const Job& job);
-Outcome check_ways_of_nccl(const Job& job);
-Outcome check_rendezvous(const Job& job);
-Outcome check_cache_monitor(const Job& job);
-Outcome check_interfaces(const Job& job);
-Outcome check_gpu_support(const Job& job);
-Outcome check_limits(const Job& job);
+CheckOutcome check_plug_in(const JobReadings& job);
+CheckOutcome check_ways_of_nccl(const JobReadings& job);
+CheckOutcome check_rendezvous(const JobReadings& job);
+CheckOutcome check_cache_monitor(const JobReadings& job);
+CheckOutcome check_interfaces(const JobReadings& job);
+CheckOutcome check_gpu_support(const JobReadings& job);
+CheckOutcome check_limits(const JobReadings& job);
 // Checks of the code that the ranks run.
-Outcome check_code_object(const Job& job);
-Outcome check_driver(const Job& job);
-Outcome check_versions(const Job& job);
+CheckOutcome check_code_object(const JobReadings& job);
+CheckOutcome check_driver(const JobReadings& job);
+CheckOutcome check_versions(const JobReadings& job);
 // The finding of the check of versions on ranks with other programs, without the text of what it found. `has_disk`:
 // nodes have disks.
 Finding other_versions(bool has_disk);
 // Checks of free memory, of disks and of the time that is left.
-Outcome check_memory(const Job& job);
-Outcome check_memory_errors(const Job& job);
-Outcome check_shared_memory(const Job& job);
-Outcome check_caches(const Job& job);
-Outcome check_node_disk(const Job& job);
-Outcome check_run_folder(const Job& job);
-Outcome check_time_left(const Job& job);
+CheckOutcome check_memory(const JobReadings& job);
+CheckOutcome check_memory_errors(const JobReadings& job);
+CheckOutcome check_shared_memory(const JobReadings& job);
+CheckOutcome check_caches(const JobReadings& job);
+CheckOutcome check_node_disk(const JobReadings& job);
+CheckOutcome check_run_folder(const JobReadings& job);
+CheckOutcome check_time_left(const JobReadings& job);
 // Checks of how fast the ranks are, if they have measured it.
-Outcome check_products(const Job& job);
-Outcome check_copies(const Job& job);
-Outcome check_links(const Job& job);
+CheckOutcome check_products(const JobReadings& job);
+CheckOutcome check_copies(const JobReadings& job);
+CheckOutcome check_links(const JobReadings& job);
 
 struct Check {
   std::string_view name;
-  Outcome (*judge)(const Job&);
+  CheckOutcome (*judge)(const JobReadings&);
 };
 std::span<const Check> checks();
 std::span<const Check> speed_checks();
@@ -63,7 +63,7 @@ struct Diagnosis {
 };
 
 // Makes every check that applies to the job, those of speed only if a rank has measured its own.
-Diagnosis diagnose(const Job& job);
+Diagnosis diagnose(const JobReadings& job);
 
 // {"check", "severity", "found", "why", "fix"}.
 Json json_of(const Finding& finding);

@@ -52,7 +52,7 @@ std::span<const Check> speed_checks() {
   return all;
 }
 
-Diagnosis diagnose(const Job& job) {
+Diagnosis diagnose(const JobReadings& job) {
   std::set<std::string> hosts;
   for (const Readings& rank : job) hosts.insert(rank.host);
   Diagnosis diagnosis{
@@ -63,7 +63,7 @@ Diagnosis diagnose(const Job& job) {
   }
   for (const Check& check : made) {
     const std::string name(check.name);
-    Outcome outcome = check.judge(job);
+    CheckOutcome outcome = check.judge(job);
     if (!outcome.not_applicable.empty()) {
       diagnosis.not_applicable.emplace_back(name, outcome.not_applicable);
       continue;

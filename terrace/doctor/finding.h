@@ -21,7 +21,7 @@ struct Finding {
 
 // The result of one check of a job: findings, or the reason for which the check does not apply here, or neither where
 // all is well.
-struct Outcome {
+struct CheckOutcome {
   std::vector<Finding> findings = {};
   std::string not_applicable = {};
 };

@@ -85,7 +85,7 @@ Diagnosis diagnose_together(comm::Comm& all, const Readings& own) {
       .wait();
   Diagnosis diagnosis;
   if (all.member() == 0) {
-    Job job;
+    JobReadings job;
     for (size_t i = 0; i < sizes.size(); ++i) {
       job.push_back(readings_of(texts.substr(i * longest, static_cast<size_t>(sizes[i]))));
     }

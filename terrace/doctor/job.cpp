@@ -18,17 +18,17 @@ namespace terrace::doctor {
 namespace {
 
 template <typename Property>
-bool any_rank(const Job& job, Property&& property) {
+bool any_rank(const JobReadings& job, Property&& property) {
   return std::ranges::any_of(job, std::forward<Property>(property));
 }
 
-std::set<std::string> hosts_of(const Job& job, const std::vector<int64_t>& ranks) {
+std::set<std::string> hosts_of(const JobReadings& job, const std::vector<int64_t>& ranks) {
   std::set<std::string> hosts;
   for (const int64_t rank : ranks) hosts.insert(job[static_cast<size_t>(rank)].host);
   return hosts;
 }
 
-std::string place_of(const Job& job, const std::vector<int64_t>& ranks) {
+std::string place_of(const JobReadings& job, const std::vector<int64_t>& ranks) {
   const std::set<std::string> hosts = hosts_of(job, ranks);
   const std::string list = ranks.size() == job.size() && ranks.size() > 1
                                ? fmt::format("all {} ranks", format_count(static_cast<int64_t>(ranks.size())))
@@ -39,16 +39,16 @@ std::string place_of(const Job& job, const std::vector<int64_t>& ranks) {
 
 }  // namespace
 
-std::string ranks_at(const Job& job, std::vector<int64_t> places) {
+std::string ranks_at(const JobReadings& job, std::vector<int64_t> places) {
   for (int64_t& place : places) place = job[static_cast<size_t>(place)].rank;
   return mesh::rank_list(places);
 }
 
-bool has_gpus(const Job& job) {
+bool has_gpus(const JobReadings& job) {
   return any_rank(job, [](const Readings& rank) { return !rank.gpus.empty(); });
 }
 
-bool has_amd_gpus(const Job& job) {
+bool has_amd_gpus(const JobReadings& job) {
   return any_rank(job, [](const Readings& rank) {
     return std::ranges::any_of(rank.gpus, [](const Gpu& gpu) { return gpu.vendor == "AMD"; });
   });
@@ -56,15 +56,15 @@ bool has_amd_gpus(const Job& job) {
 
 bool is_slingshot(const std::string& interface) { return interface.starts_with("hsn"); }
 
-bool has_slingshot(const Job& job) {
+bool has_slingshot(const JobReadings& job) {
   return any_rank(job, [](const Readings& rank) { return std::ranges::any_of(rank.interfaces, is_slingshot); });
 }
 
-bool has_infiniband(const Job& job) {
+bool has_infiniband(const JobReadings& job) {
   return any_rank(job, [](const Readings& rank) { return !rank.infiniband.empty(); });
 }
 
-int64_t nodes_of(const Job& job) {
+int64_t nodes_of(const JobReadings& job) {
   if (job.front().nodes > 0) return job.front().nodes;
   std::set<std::string> hosts;
   int64_t of_slurm = 0;
@@ -77,14 +77,14 @@ int64_t nodes_of(const Job& job) {
   return std::max(of_slurm, static_cast<int64_t>(hosts.size()));
 }
 
-std::vector<int64_t> local_ranks(const Job& job) {
+std::vector<int64_t> local_ranks(const JobReadings& job) {
   std::map<std::string, int64_t> counts;
   std::vector<int64_t> local;
   for (const Readings& rank : job) local.push_back(counts[rank.host]++);
   return local;
 }
 
-std::vector<std::string> used_gpus(const Job& job) {
+std::vector<std::string> used_gpus(const JobReadings& job) {
   const std::vector<int64_t> local = local_ranks(job);
   std::vector<std::string> addresses;
   for (size_t i = 0; i < job.size(); ++i) {
@@ -104,13 +104,13 @@ std::string variable_of(const Readings& rank, const std::string& name) {
   return found == rank.environment.end() ? "" : found->second;
 }
 
-std::vector<std::string> found_on(const Job& job, const std::function<std::string(const Readings&)>& problem) {
+std::vector<std::string> found_on(const JobReadings& job, const std::function<std::string(const Readings&)>& problem) {
   std::vector<std::string> found;
   for (const Readings& rank : job) found.push_back(problem(rank));
   return found;
 }
 
-Outcome outcome_of(const Job& job, const std::vector<std::string>& found, Finding finding) {
+CheckOutcome outcome_of(const JobReadings& job, const std::vector<std::string>& found, Finding finding) {
   constexpr size_t most_texts = 4;
   std::vector<std::pair<std::string, std::vector<int64_t>>> texts;
   for (size_t i = 0; i < job.size(); ++i) {
@@ -135,6 +135,6 @@ Outcome outcome_of(const Job& job, const std::vector<std::string>& found, Findin
   return {.findings = {std::move(finding)}};
 }
 
-Outcome does_not_apply(std::string reason) { return {.not_applicable = std::move(reason)}; }
+CheckOutcome does_not_apply(std::string reason) { return {.not_applicable = std::move(reason)}; }
 
 }  // namespace terrace::doctor

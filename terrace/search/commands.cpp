@@ -10,7 +10,7 @@
 namespace terrace::search {
 Commands::Commands(const Study& study, std::filesystem::path folder) : study_(study), folder_(std::move(folder)) {}
 
-std::string Commands::command_for(const Job& job, const std::filesystem::path& folder) const {
+std::string Commands::command_for(const TrialJob& job, const std::filesystem::path& folder) const {
   return filled(study_.settings.command, [&](const std::string& name) -> std::string {
     if (name == "result") return shell_word(folder / "result.json");
     if (name == "folder") return shell_word(folder);
@@ -21,7 +21,7 @@ std::string Commands::command_for(const Job& job, const std::filesystem::path& f
   });
 }
 
-Outcome Commands::run(const Job& job) {
+Outcome Commands::run(const TrialJob& job) {
   const std::filesystem::path folder = std::filesystem::absolute(open_trial_folder(folder_, job));
   if (!study_.settings.config.empty()) {
     write_text_atomically(folder / "config.toml", config::dump(configuration_of(study_, job.point)));

@@ -22,8 +22,8 @@ class Commands : public TrialEvaluator {
   void stop() override { children_.end_all(); }
 
  private:
-  Outcome run(const Job& job) override;
-  std::string command_for(const Job& job, const std::filesystem::path& folder) const;
+  Outcome run(const TrialJob& job) override;
+  std::string command_for(const TrialJob& job, const std::filesystem::path& folder) const;
   Outcome read_result(const std::filesystem::path& path) const;
 
   const Study& study_;

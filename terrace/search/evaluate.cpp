@@ -17,7 +17,7 @@
 
 namespace terrace::search {
 
-Outcome TrialEvaluator::evaluate(const Job& job) {
+Outcome TrialEvaluator::evaluate(const TrialJob& job) {
   try {
     return run(job);
   } catch (const UserError& error) {

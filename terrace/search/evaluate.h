@@ -20,7 +20,7 @@ struct Outcome {
 };
 
 // A piece of work for a trial: all of it, or with successive halving the way to its next budget.
-struct Job {
+struct TrialJob {
   int64_t id = 0;
   int64_t trial = 0;  // the job that began the trial
   Point point = {};
@@ -37,7 +37,7 @@ class TrialEvaluator {
   virtual ~TrialEvaluator() = default;
 
   // May be called from several threads at a time; what is thrown on the way is a failure of the trial.
-  Outcome evaluate(const Job& job);
+  Outcome evaluate(const TrialJob& job);
   // Whether an outcome depends on the point alone, and not on the machine and what it does meanwhile.
   virtual bool is_exact() const = 0;
   // The search is over, with these trials as its best.
@@ -46,7 +46,7 @@ class TrialEvaluator {
   virtual void stop() {}
 
  private:
-  virtual Outcome run(const Job& job) = 0;
+  virtual Outcome run(const TrialJob& job) = 0;
 };
 
 // step_seconds, tokens_per_second or that of the family's items, flops_per_device, mfu, hfu, memory_bytes; with a noise

@@ -16,7 +16,7 @@ std::filesystem::path trial_folder(const std::filesystem::path& search_folder, i
   return search_folder / "trials" / std::to_string(trial);
 }
 
-std::filesystem::path open_trial_folder(const std::filesystem::path& search_folder, const Job& job) {
+std::filesystem::path open_trial_folder(const std::filesystem::path& search_folder, const TrialJob& job) {
   std::filesystem::path folder = trial_folder(search_folder, job.trial);
   if (!job.continues()) std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);

@@ -13,7 +13,7 @@ namespace terrace::search {
 // The folder of a trial inside the search's folder. A job that continues a trial has the same folder.
 std::filesystem::path trial_folder(const std::filesystem::path& search_folder, int64_t trial);
 // Makes the folder of the job's trial, empty if the job begins it.
-std::filesystem::path open_trial_folder(const std::filesystem::path& search_folder, const Job& job);
+std::filesystem::path open_trial_folder(const std::filesystem::path& search_folder, const TrialJob& job);
 
 // The path of the file in the trial's folder that holds the trial's output.
 std::filesystem::path log_path(const std::filesystem::path& trial_folder);

@@ -93,7 +93,7 @@ class Run {
  private:
   struct Pending {
     Trial trial;
-    Job job = {};
+    TrialJob job = {};
     std::future<Outcome> outcome = {};  // not valid if the trial is an earlier one
   };
   enum class Source { here, earlier, elsewhere };
@@ -139,7 +139,7 @@ class Run {
       learn(trial);
       finish(trial, Source::elsewhere);
     }
-    for (const Job& job : workers_.take_begun()) {
+    for (const TrialJob& job : workers_.take_begun()) {
       points_[job.trial] = job.point;
       if (predicted_) {
         predicted_->expect(job.point);
@@ -160,7 +160,7 @@ class Run {
       return false;
     }
     if (!is_over()) {
-      if (const std::optional<Job> job = workers_.take_over()) {
+      if (const std::optional<TrialJob> job = workers_.take_over()) {
         if (!job->continues()) ++begun_;
         start(*job);
         return true;
@@ -222,12 +222,12 @@ class Run {
     return workers_.is_begun_elsewhere(point) || std::ranges::any_of(result_.trials, has_point);
   }
 
-  void begin(const Job& job) {
+  void begin(const TrialJob& job) {
     workers_.begin(job);
     start(job);
   }
 
-  void start(const Job& job) {
+  void start(const TrialJob& job) {
     points_[job.trial] = job.point;
     Pending pending{.trial = {.job_id = job.id,
                               .point = job.point,

@@ -15,7 +15,7 @@ namespace terrace::search {
 // The progress of a search so far, for a display.
 struct SearchState {
   const std::vector<Trial>& finished;  // by their ends
-  std::vector<Job> running;            // jobs of this worker
+  std::vector<TrialJob> running;       // jobs of this worker
   size_t workers = 1;
 };
 

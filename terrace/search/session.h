@@ -23,7 +23,7 @@ struct Worker {
 
 // A job that a worker has begun.
 struct Claim {
-  Job job = {};
+  TrialJob job = {};
   std::string worker = {};
 };
 

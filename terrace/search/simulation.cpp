@@ -21,7 +21,7 @@ machine::Machine Simulation::machine_of(const Point& point) const {
   return known != machines_.end() ? known->second : machines_.emplace(path, machine::load(path)).first->second;
 }
 
-Outcome Simulation::run(const Job& job) {
+Outcome Simulation::run(const TrialJob& job) {
   plan::Target target = target_;
   if (varies_machine_) target.machine = machine_of(job.point);
   target.devices = devices_of(study_, job.point);

@@ -20,7 +20,7 @@ class Simulation : public TrialEvaluator {
 
  private:
   // The figures are simulated_figures().
-  Outcome run(const Job& job) override;
+  Outcome run(const TrialJob& job) override;
   machine::Machine machine_of(const Point& point) const;
 
   const Study& study_;

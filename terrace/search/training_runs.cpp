@@ -21,13 +21,13 @@ std::filesystem::path run_of(const std::filesystem::path& trial_folder) { return
 TrainingRuns::TrainingRuns(const Study& study, std::filesystem::path folder, std::string program)
     : study_(study), folder_(std::move(folder)), program_(std::move(program)) {}
 
-config::Config TrainingRuns::configuration_for(const Job& job) const {
+config::Config TrainingRuns::configuration_for(const TrialJob& job) const {
   std::vector<std::string> settings = study_.space.settings(job.point);
   settings.push_back("checkpoint.folder=" + config::toml_text(run_of(trial_folder(folder_, job.trial)).string()));
   return config::load(study_.settings.config, models::planned_families(), settings);
 }
 
-std::vector<std::string> TrainingRuns::command_of(const Job& job, const std::filesystem::path& config_file,
+std::vector<std::string> TrainingRuns::command_of(const TrialJob& job, const std::filesystem::path& config_file,
                                                   int64_t train_steps) const {
   std::vector<std::string> command =
       launch_command(chosen_launcher(study_.settings.launcher), devices_of(study_, job.point),
@@ -39,7 +39,7 @@ std::vector<std::string> TrainingRuns::command_of(const Job& job, const std::fil
   return command;
 }
 
-Outcome TrainingRuns::run(const Job& job) {
+Outcome TrainingRuns::run(const TrialJob& job) {
   const config::Config config = configuration_for(job);
   const std::filesystem::path folder = open_trial_folder(folder_, job);
   const std::filesystem::path config_file = folder / "config.toml";

@@ -20,14 +20,14 @@ class TrainingRuns : public TrialEvaluator {
   void finish(const std::vector<int64_t>& best) override;
 
   // The command that starts a trial's run.
-  std::vector<std::string> command_of(const Job& job, const std::filesystem::path& config_file,
+  std::vector<std::string> command_of(const TrialJob& job, const std::filesystem::path& config_file,
                                       int64_t train_steps) const;
 
  private:
   // The figures are those of observe::summarize_run(). A job with a budget ends after so many steps; one that continues
   // a trial continues its run from the newest checkpoint.
-  Outcome run(const Job& job) override;
-  config::Config configuration_for(const Job& job) const;
+  Outcome run(const TrialJob& job) override;
+  config::Config configuration_for(const TrialJob& job) const;
   void remove_checkpoints(int64_t trial) const;
 
   const Study& study_;

@@ -151,23 +151,23 @@ bool Workers::is_elsewhere(const Claim& claim) const {
   return claim.worker != name_ && session_.workers().contains(claim.worker);
 }
 
-std::vector<Job> Workers::take_begun() {
-  std::vector<Job> jobs;
+std::vector<TrialJob> Workers::take_begun() {
+  std::vector<TrialJob> jobs;
   for (const auto& [id, claim] : session_.open_claims()) {
     if (claim.worker != name_ && told_.insert(id).second) jobs.push_back(claim.job);
   }
   return jobs;
 }
 
-void Workers::begin(const Job& job) {
+void Workers::begin(const TrialJob& job) {
   session_.add_claim({job, name_});
   own_.insert(job.id);
 }
 
-std::optional<Job> Workers::take_over() {
+std::optional<TrialJob> Workers::take_over() {
   for (const auto& [id, claim] : session_.open_claims()) {
     if (session_.workers().contains(claim.worker)) continue;
-    Job job = claim.job;
+    TrialJob job = claim.job;
     // A job that is begun again has a folder of its own: processes of the dead worker may still write into the old one.
     job.id = next_job();
     if (!claim.job.continues()) job.trial = job.id;

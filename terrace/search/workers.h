@@ -44,13 +44,13 @@ class Workers {
   //
   // The trials that other workers have finished, and the jobs that they have begun, since the last call.
   std::vector<Trial> take_finished();
-  std::vector<Job> take_begun();
+  std::vector<TrialJob> take_begun();
   // The number of a new job.
   int64_t next_job() const { return session_.next_job(); }
   // This worker begins the job.
-  void begin(const Job& job);
+  void begin(const TrialJob& job);
   // Begins what a worker that has left or died did not finish, with a new number; none if there is nothing.
-  std::optional<Job> take_over();
+  std::optional<TrialJob> take_over();
   // Whether the job is this worker's. It is not if the others took this worker for dead.
   bool has(int64_t job) const { return own_.contains(job); }
   void finish(const Trial& trial);

@@ -124,8 +124,8 @@ class FrontierJob {
   void on_all(Change&& change) {
     for (const auto& rank : ranks) change(*rank);
   }
-  Job read() const {
-    Job job;
+  JobReadings read() const {
+    JobReadings job;
     for (size_t i = 0; i < ranks.size(); ++i) job.push_back(ranks[i]->read(static_cast<int64_t>(i), run_folder));
     return job;
   }

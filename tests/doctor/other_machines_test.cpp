@@ -49,7 +49,7 @@ TEST(DoctorElsewhere, AWorkstationWithoutGpusIsClean) {
 // mpirun binds each of two ranks to a core of its own without an option that forbids it.
 TEST(DoctorElsewhere, RanksOnOneCoreEach) {
   FakedNode nodes[2];
-  Job job;
+  JobReadings job;
   for (int rank = 0; rank < 2; ++rank) {
     write_workstation(nodes[rank]);
     nodes[rank].set_cores(std::to_string(rank));

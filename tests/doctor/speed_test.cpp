@@ -10,8 +10,8 @@ namespace {
 using testing::HasSubstr;
 
 // Two nodes of four ranks, each with links to its neighbours in the node and to its peer in the other node.
-Job equal_ranks() {
-  Job job;
+JobReadings equal_ranks() {
+  JobReadings job;
   for (int64_t rank = 0; rank < 8; ++rank) {
     Readings readings{
         .rank = rank, .host = rank < 4 ? "a" : "b", .measured = {.product_flops = 4e12, .copied_bytes = 2e11}};
@@ -24,7 +24,7 @@ Job equal_ranks() {
   return job;
 }
 
-std::vector<Finding> findings_of_speed(const Job& job) {
+std::vector<Finding> findings_of_speed(const JobReadings& job) {
   std::vector<Finding> findings;
   for (const Finding& finding : diagnose(job).findings) {
     for (const Check& check : speed_checks()) {
@@ -36,21 +36,21 @@ std::vector<Finding> findings_of_speed(const Job& job) {
 
 TEST(DoctorSpeed, EqualRanksAreClean) {
   EXPECT_EQ(findings_of_speed(equal_ranks()), std::vector<Finding>{});
-  Job alone = {equal_ranks().front()};
+  JobReadings alone = {equal_ranks().front()};
   alone.front().measured.links.clear();
   EXPECT_EQ(findings_of_speed(alone), std::vector<Finding>{});
   EXPECT_THAT(text_of(diagnose(alone)), HasSubstr("links: there is one rank"));
 }
 
 TEST(DoctorSpeed, IsCheckedOnlyWhereItWasMeasured) {
-  Job job = equal_ranks();
+  JobReadings job = equal_ranks();
   EXPECT_THAT(diagnose(job).checks, testing::Contains("copies"));
   for (Readings& rank : job) rank.measured = {};
   EXPECT_THAT(diagnose(job).checks, testing::Not(testing::Contains("copies")));
 }
 
 TEST(DoctorSpeed, ASlowRankIsNamed) {
-  Job job = equal_ranks();
+  JobReadings job = equal_ranks();
   job[5].measured.product_flops = 3.3e12;
   job[2].measured.copied_bytes = 1e11;
   job[3].measured.copied_bytes = 1.9e11;  // as much as measurements differ
@@ -64,7 +64,7 @@ TEST(DoctorSpeed, ASlowRankIsNamed) {
 }
 
 TEST(DoctorSpeed, OfTwoRanksTheSlowerOneIsNamed) {
-  Job job = equal_ranks();
+  JobReadings job = equal_ranks();
   job.resize(2);
   for (Readings& rank : job) rank.measured.links = {{1 - rank.rank, 8e9}};
   job[0].measured.product_flops = 1e12;
@@ -74,7 +74,7 @@ TEST(DoctorSpeed, OfTwoRanksTheSlowerOneIsNamed) {
 }
 
 TEST(DoctorSpeed, ASlowLinkIsComparedWithLinksOfItsKind) {
-  Job job = equal_ranks();
+  JobReadings job = equal_ranks();
   job[6].measured.links.back().second = 0.5e9;
   const std::vector<Finding> findings = findings_of_speed(job);
   ASSERT_EQ(findings.size(), 1u);
@@ -83,7 +83,7 @@ TEST(DoctorSpeed, ASlowLinkIsComparedWithLinksOfItsKind) {
 }
 
 TEST(DoctorSpeed, EqualRanksAreComparedWithTheDescription) {
-  Job job = equal_ranks();
+  JobReadings job = equal_ranks();
   for (Readings& rank : job) {
     rank.described = {.product_flops = 5e12, .copied_bytes = 4e11, .links = {{(rank.rank + 4) % 8, 1.5e9}}};
   }

@@ -161,7 +161,7 @@ TEST_F(DoctoredScripts, OnNodesOfNvidiaPassTheDoctor) {
   ASSERT_LE(ranks_of_node * cores, 112);
   EXPECT_EQ(option("--distribution"), "block:block");
   std::vector<std::unique_ptr<doctor::FakedNode>> nodes;
-  doctor::Job job;
+  doctor::JobReadings job;
   for (int rank = 0; rank < ranks_of_node; ++rank) {
     doctor::FakedNode& node = *nodes.emplace_back(std::make_unique<doctor::FakedNode>());
     write_workstation(node);

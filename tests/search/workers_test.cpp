@@ -44,7 +44,7 @@ class WorkersOfAFolder : public testing::Test {
     const timespec times[2] = {long_ago, long_ago};
     ASSERT_EQ(utimensat(AT_FDCWD, (path_ / "workers" / "far-1-0").c_str(), times, 0), 0);
   }
-  static Trial ended(const Job& job) {
+  static Trial ended(const TrialJob& job) {
     return {.job_id = job.id,
             .point = job.point,
             .objectives = {-0.1},
@@ -57,7 +57,7 @@ class WorkersOfAFolder : public testing::Test {
   std::filesystem::path path_ = folder_ / "run";
 };
 
-const Job first = {.id = 0, .trial = 0, .point = {1, 0, 0}}, second = {.id = 1, .trial = 1, .point = {2, 1, 0}};
+const TrialJob first = {.id = 0, .trial = 0, .point = {1, 0, 0}}, second = {.id = 1, .trial = 1, .point = {2, 1, 0}};
 
 TEST_F(WorkersOfAFolder, RefusesASecondWorkerUnlessItJoins) {
   const Workers one(path_, study_, false);
@@ -101,7 +101,7 @@ TEST_F(WorkersOfAFolder, SeeWhatTheOthersBeginAndFinish) {
     EXPECT_TRUE(two.is_working_elsewhere());
     EXPECT_TRUE(two.is_begun_elsewhere(first.point));
     EXPECT_FALSE(two.is_begun_elsewhere(second.point));
-    const std::vector<Job> begun = two.take_begun();
+    const std::vector<TrialJob> begun = two.take_begun();
     ASSERT_EQ(begun.size(), 1);
     EXPECT_EQ(begun[0].point, first.point);
     EXPECT_TRUE(two.take_begun().empty());
@@ -132,7 +132,7 @@ TEST_F(WorkersOfAFolder, TakeOverWhatOneThatLeavesHasBegun) {
   }
   {
     const Workers::Turn turn = one.take_turn();
-    const std::optional<Job> again = one.take_over(), rest = one.take_over();
+    const std::optional<TrialJob> again = one.take_over(), rest = one.take_over();
     ASSERT_TRUE(again && rest);
     EXPECT_EQ(again->point, first.point);
     EXPECT_EQ(again->id, 6);
@@ -164,7 +164,7 @@ TEST_F(WorkersOfAFolder, StoppedHeartbeatMeansDeathOnAnotherHost) {
   std::this_thread::sleep_for(std::chrono::milliseconds(5100));  // the dead are looked for every five seconds
   const Workers::Turn turn = one->take_turn();
   EXPECT_EQ(one->count(), 1);
-  const std::optional<Job> job = one->take_over();
+  const std::optional<TrialJob> job = one->take_over();
   ASSERT_TRUE(job);
   EXPECT_EQ(job->point, (Point{1, 0, 0}));
   EXPECT_EQ(job->id, 8);
