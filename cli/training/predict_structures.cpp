@@ -194,10 +194,11 @@ class Prediction {
 
   // The factor from the unit of the labels to that of the model, where one of them is not eV or angstrom.
   double label_factor(const models::GraphOutput& output) const {
-    const data::Quantity quantity = is_stress(output) ? data::Quantity::stress : data::quantity_of(output.label);
+    const data::PhysicalQuantity quantity =
+        is_stress(output) ? data::PhysicalQuantity::stress : data::quantity_of(output.label);
     const std::string of_model = models_.front()->units_of(output.name), of_label = units_of_label(output);
     // Models of before units were kept predict in those of their data.
-    if (of_model.empty() || of_model == of_label || quantity == data::Quantity::other) return 1;
+    if (of_model.empty() || of_model == of_label || quantity == data::PhysicalQuantity::other) return 1;
     const auto standard = [&](const std::string& unit) {
       return unit.empty() ? 1.0 : data::checked_standard_units_in(output.label, quantity, unit);
     };

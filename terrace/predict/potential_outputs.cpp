@@ -12,16 +12,16 @@ namespace {
 
 double electronvolts_of(const GraphPredictor& model, const PotentialOutputs& outputs) {
   const std::string unit = model.units_of(outputs.energy);
-  const auto check = [&](const std::string& output, data::Quantity derivative) {
+  const auto check = [&](const std::string& output, data::PhysicalQuantity derivative) {
     if (output.empty()) return;
     const std::string problem = data::problem_of_derivative(unit, model.units_of(output), derivative);
     if (!problem.empty()) throw UserError::of("{}: {}: {}", model.checkpoint().string(), output, problem);
   };
-  check(outputs.forces, data::Quantity::forces);
-  check(outputs.stress, data::Quantity::stress);
+  check(outputs.forces, data::PhysicalQuantity::forces);
+  check(outputs.stress, data::PhysicalQuantity::stress);
   if (unit.empty()) return 1;
   return data::checked_standard_units_in(fmt::format("{}: {}", model.checkpoint().string(), outputs.energy),
-                                         data::Quantity::energy, unit);
+                                         data::PhysicalQuantity::energy, unit);
 }
 
 }  // namespace

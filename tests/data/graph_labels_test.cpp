@@ -26,45 +26,48 @@ const std::string one_atom_cif =
 
 TEST(Quantities, AreKnownByTheirNames) {
   for (const char* name : {"energy", "REF_energy", "energy_ref", "dft_energy", "free-energy", "Total_Energy"}) {
-    EXPECT_EQ(quantity_of(name), Quantity::energy) << name;
+    EXPECT_EQ(quantity_of(name), PhysicalQuantity::energy) << name;
   }
-  EXPECT_EQ(quantity_of("REF_forces"), Quantity::forces);
-  EXPECT_EQ(quantity_of("REF_stress"), Quantity::stress);
-  EXPECT_EQ(quantity_of("virials"), Quantity::virial);
+  EXPECT_EQ(quantity_of("REF_forces"), PhysicalQuantity::forces);
+  EXPECT_EQ(quantity_of("REF_stress"), PhysicalQuantity::stress);
+  EXPECT_EQ(quantity_of("virials"), PhysicalQuantity::virial);
   for (const char* name : {"surface_energy", "energy_above_hull", "stressed", "charge", "energy-unit"}) {
-    EXPECT_EQ(quantity_of(name), Quantity::other) << name;
+    EXPECT_EQ(quantity_of(name), PhysicalQuantity::other) << name;
   }
 }
 
 // Published conversions (NIST, CODATA 2018), to their digits.
 TEST(Quantities, UnitsAreProductsOfKnownOnes) {
-  const auto in = [](Quantity quantity, const char* unit) { return standard_units_in(quantity, unit).value_or(NAN); };
-  EXPECT_DOUBLE_EQ(in(Quantity::energy, "eV"), 1);
-  EXPECT_DOUBLE_EQ(in(Quantity::energy, "Hartree"), 27.211386245988);
-  EXPECT_DOUBLE_EQ(in(Quantity::energy, "a.u."), 27.211386245988);
-  EXPECT_NEAR(in(Quantity::energy, "Ry"), 13.605693122994, 1e-12);
-  EXPECT_NEAR(in(Quantity::energy, "kcal/mol"), 0.0433641043, 1e-10);
-  EXPECT_NEAR(in(Quantity::energy, "kJ mol^-1"), 0.01036426966, 1e-11);
-  EXPECT_NEAR(in(Quantity::forces, "hartree/bohr"), 51.42206747, 1e-8);
-  EXPECT_NEAR(in(Quantity::forces, "kcal/mol/A"), 0.0433641043, 1e-10);
-  EXPECT_NEAR(in(Quantity::forces, "kcal/(mol Å)"), 0.0433641043, 1e-10);
-  EXPECT_DOUBLE_EQ(in(Quantity::forces, "eV/nm"), 0.1);
-  EXPECT_DOUBLE_EQ(in(Quantity::stress, "eV/Å^3"), 1);
-  EXPECT_DOUBLE_EQ(in(Quantity::stress, "eV/A**3"), 1);
-  EXPECT_NEAR(in(Quantity::stress, "GPa"), 0.006241509074, 1e-12);
-  EXPECT_NEAR(in(Quantity::stress, "kbar"), 0.0006241509074, 1e-13);
-  EXPECT_NEAR(in(Quantity::stress, "MPa"), 6.241509074e-6, 1e-15);
-  EXPECT_DOUBLE_EQ(in(Quantity::virial, "meV"), 1e-3);
+  const auto in = [](PhysicalQuantity quantity, const char* unit) {
+    return standard_units_in(quantity, unit).value_or(NAN);
+  };
+  EXPECT_DOUBLE_EQ(in(PhysicalQuantity::energy, "eV"), 1);
+  EXPECT_DOUBLE_EQ(in(PhysicalQuantity::energy, "Hartree"), 27.211386245988);
+  EXPECT_DOUBLE_EQ(in(PhysicalQuantity::energy, "a.u."), 27.211386245988);
+  EXPECT_NEAR(in(PhysicalQuantity::energy, "Ry"), 13.605693122994, 1e-12);
+  EXPECT_NEAR(in(PhysicalQuantity::energy, "kcal/mol"), 0.0433641043, 1e-10);
+  EXPECT_NEAR(in(PhysicalQuantity::energy, "kJ mol^-1"), 0.01036426966, 1e-11);
+  EXPECT_NEAR(in(PhysicalQuantity::forces, "hartree/bohr"), 51.42206747, 1e-8);
+  EXPECT_NEAR(in(PhysicalQuantity::forces, "kcal/mol/A"), 0.0433641043, 1e-10);
+  EXPECT_NEAR(in(PhysicalQuantity::forces, "kcal/(mol Å)"), 0.0433641043, 1e-10);
+  EXPECT_DOUBLE_EQ(in(PhysicalQuantity::forces, "eV/nm"), 0.1);
+  EXPECT_DOUBLE_EQ(in(PhysicalQuantity::stress, "eV/Å^3"), 1);
+  EXPECT_DOUBLE_EQ(in(PhysicalQuantity::stress, "eV/A**3"), 1);
+  EXPECT_NEAR(in(PhysicalQuantity::stress, "GPa"), 0.006241509074, 1e-12);
+  EXPECT_NEAR(in(PhysicalQuantity::stress, "kbar"), 0.0006241509074, 1e-13);
+  EXPECT_NEAR(in(PhysicalQuantity::stress, "MPa"), 6.241509074e-6, 1e-15);
+  EXPECT_DOUBLE_EQ(in(PhysicalQuantity::virial, "meV"), 1e-3);
   for (const char* wrong : {"furlong", "eV/atom", "", "eV/angstrom", "GPa", "mPa", "eV^9"}) {
-    EXPECT_FALSE(standard_units_in(Quantity::energy, wrong)) << wrong;
+    EXPECT_FALSE(standard_units_in(PhysicalQuantity::energy, wrong)) << wrong;
   }
-  EXPECT_EQ(problem_of_derivative("hartree", "hartree/angstrom", Quantity::forces), "");
-  EXPECT_EQ(problem_of_derivative("", "eV/A", Quantity::forces), "");
-  EXPECT_EQ(problem_of_derivative("V", "V/s", Quantity::forces), "");
-  EXPECT_THAT(problem_of_derivative("eV", "GPa", Quantity::stress), HasSubstr("no energy and its derivative"));
-  EXPECT_THAT(problem_of_derivative("hartree", "hartree/bohr", Quantity::forces), HasSubstr("no energy and its"));
+  EXPECT_EQ(problem_of_derivative("hartree", "hartree/angstrom", PhysicalQuantity::forces), "");
+  EXPECT_EQ(problem_of_derivative("", "eV/A", PhysicalQuantity::forces), "");
+  EXPECT_EQ(problem_of_derivative("V", "V/s", PhysicalQuantity::forces), "");
+  EXPECT_THAT(problem_of_derivative("eV", "GPa", PhysicalQuantity::stress), HasSubstr("no energy and its derivative"));
+  EXPECT_THAT(problem_of_derivative("hartree", "hartree/bohr", PhysicalQuantity::forces),
+              HasSubstr("no energy and its"));
   EXPECT_THAT(
-      problem_of_derivative("eV/atom", "", Quantity::forces),
+      problem_of_derivative("eV/atom", "", PhysicalQuantity::forces),
       AllOf(HasSubstr("eV/atom is not known: where the values are in it, convert them in the files (an energy per "
                       "atom times the number of atoms)"),
             HasSubstr("only the note is wrong, prepare them again with --units and the right unit, such as eV")));
@@ -182,7 +185,7 @@ TEST(Stresses, OfVirialsHaveTheUnitOfStresses) {
   EXPECT_EQ(unit_of_stress("virial", "eV"), "eV/angstrom^3");
   EXPECT_EQ(unit_of_stress("REF_virial", ""), "");
   EXPECT_EQ(unit_of_stress("stress", "GPa"), "GPa");
-  EXPECT_EQ(problem_of_derivative("hartree", unit_of_stress("virial", "hartree"), Quantity::stress), "");
+  EXPECT_EQ(problem_of_derivative("hartree", unit_of_stress("virial", "hartree"), PhysicalQuantity::stress), "");
 }
 
 // Until the second version of the preparation a stress that is not periodic in three directions had no volume, and a

@@ -98,8 +98,8 @@ std::map<std::string, std::string> units_of_properties(const std::vector<std::st
 // Takes the unit of a property. Throws UserError for an unknown unit of what is converted.
 void take_unit(const std::string& name, const std::string& unit, GraphsFlags& flags) {
   const bool is_length = property_of_unit_key(name + "-unit") == "length";
-  const Quantity quantity = is_length ? Quantity::length : quantity_of(name);
-  if (quantity == Quantity::other) {
+  const PhysicalQuantity quantity = is_length ? PhysicalQuantity::length : quantity_of(name);
+  if (quantity == PhysicalQuantity::other) {
     flags.units[name] = unit;
     return;
   }
@@ -289,11 +289,11 @@ class GraphsRun {
       try {
         std::map<std::string, std::string> own = flags_.converted;
         for (const auto& [name, unit] : one.structure.units) {
-          const Quantity quantity = name == "length" ? Quantity::length : quantity_of(name);
-          const auto& flags = quantity == Quantity::other ? flags_.units : flags_.converted;
+          const PhysicalQuantity quantity = name == "length" ? PhysicalQuantity::length : quantity_of(name);
+          const auto& flags = quantity == PhysicalQuantity::other ? flags_.units : flags_.converted;
           const auto flag = flags.find(name);
           if (flag == flags.end()) continue;
-          const bool is_same = quantity == Quantity::other
+          const bool is_same = quantity == PhysicalQuantity::other
                                    ? flag->second == unit
                                    : standard_units_in(quantity, flag->second) == standard_units_in(quantity, unit);
           if (!is_same) {
@@ -317,8 +317,8 @@ class GraphsRun {
 
   static bool has_stress_without_volume(const Structure& structure) {
     return volume_of(structure.cell) == 0 && std::ranges::any_of(structure.of_structure, [](const auto& property) {
-             const Quantity quantity = quantity_of(property.first);
-             return quantity == Quantity::stress || quantity == Quantity::virial;
+             const PhysicalQuantity quantity = quantity_of(property.first);
+             return quantity == PhysicalQuantity::stress || quantity == PhysicalQuantity::virial;
            });
   }
 

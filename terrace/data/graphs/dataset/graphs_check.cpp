@@ -201,9 +201,9 @@ class GraphsCheck {
     for (const DescribedDataset& dataset : datasets_) {
       const std::string problem =
           problem_of_derivative(units_of(dataset, *whole), units_of(dataset, label),
-                                !label.is_stress                                  ? Quantity::forces
-                                : quantity_of(label.property) == Quantity::virial ? Quantity::virial
-                                                                                  : Quantity::stress);
+                                !label.is_stress                                          ? PhysicalQuantity::forces
+                                : quantity_of(label.property) == PhysicalQuantity::virial ? PhysicalQuantity::virial
+                                                                                          : PhysicalQuantity::stress);
       if (!problem.empty())
         add(fmt::format("{}: {} and {}: {}", dataset.prefix, whole->property, label.property, problem));
     }

@@ -208,8 +208,8 @@ class FrameReader {
   void add_property(const std::string& key, const std::string& value, bool has_value) {
     structure_.of_structure.erase(key);  // of a key that is given twice the last value counts
     ValueOfKey given = value_of_key(key, value);
-    const Quantity quantity = quantity_of(key);
-    const bool has_to_be_numbers = quantity != Quantity::other || key == "dipole" || key == "magmom";
+    const PhysicalQuantity quantity = quantity_of(key);
+    const bool has_to_be_numbers = quantity != PhysicalQuantity::other || key == "dipole" || key == "magmom";
     if (has_to_be_numbers && (given.numbers.empty() || given.are_logicals)) {
       throw UserError::of("line 2: {}", !given.note.empty() ? given.note
                                         : has_value         ? fmt::format("{}={} is no number", key, value)
@@ -217,7 +217,7 @@ class FrameReader {
     }
     if (!given.note.empty()) structure_.notes.push_back(given.note);
     std::vector<double>& numbers = given.numbers;
-    if (quantity == Quantity::stress || quantity == Quantity::virial) {
+    if (quantity == PhysicalQuantity::stress || quantity == PhysicalQuantity::virial) {
       const bool is_of_ase = key == "stress" || key == "virial";
       if (numbers.size() == 6) {
         numbers = full_tensor(numbers);

@@ -34,11 +34,11 @@ void convert_lengths(double factor, Structure& structure) {
 void convert(const std::string& of, const std::string& unit, Structure& structure) {
   if (of == "length") {
     structure.units[of] = unit;
-    return convert_lengths(checked_standard_units_in(of, Quantity::length, unit), structure);
+    return convert_lengths(checked_standard_units_in(of, PhysicalQuantity::length, unit), structure);
   }
   bool is_named = false;
   for_properties(structure, [&](const std::string& name, const PropertyValues&) { is_named = is_named || name == of; });
-  const Quantity quantity = quantity_of(of);
+  const PhysicalQuantity quantity = quantity_of(of);
   checked_standard_units_in(of, quantity, unit);
   for_properties(structure, [&](const std::string& name, PropertyValues& property) {
     if (is_named ? name != of : quantity_of(name) != quantity) return;
@@ -49,25 +49,25 @@ void convert(const std::string& of, const std::string& unit, Structure& structur
   });
 }
 
-std::string examples_of(Quantity quantity) {
-  return quantity == Quantity::forces   ? "hartree/bohr, eV/angstrom or another"
-         : quantity == Quantity::stress ? "hartree/bohr^3, eV/angstrom^3, GPa or another"
-                                        : "hartree, eV or another";
+std::string examples_of(PhysicalQuantity quantity) {
+  return quantity == PhysicalQuantity::forces   ? "hartree/bohr, eV/angstrom or another"
+         : quantity == PhysicalQuantity::stress ? "hartree/bohr^3, eV/angstrom^3, GPa or another"
+                                                : "hartree, eV or another";
 }
 
 // Throws UserError where an energy or forces are converted and a property beside them has no unit: forces in an unknown
 // unit are no derivative of an energy in hartree, and two energies would be in different units.
 void check_units_beside(Structure& structure) {
-  std::map<Quantity, std::pair<std::string, std::string>> converted;  // a name and its unit
+  std::map<PhysicalQuantity, std::pair<std::string, std::string>> converted;  // a name and its unit
   for (const auto& [name, unit] : structure.units) {
-    const Quantity quantity = quantity_of(name);
-    if (quantity != Quantity::energy && quantity != Quantity::forces) continue;
+    const PhysicalQuantity quantity = quantity_of(name);
+    if (quantity != PhysicalQuantity::energy && quantity != PhysicalQuantity::forces) continue;
     if (checked_standard_units_in(name, quantity, unit) != 1) converted.try_emplace(quantity, name, unit);
   }
   if (converted.empty()) return;
   for_properties(structure, [&](const std::string& name, const PropertyValues&) {
-    const Quantity quantity = quantity_of(name);
-    if (quantity == Quantity::other || structure.units.contains(name)) return;
+    const PhysicalQuantity quantity = quantity_of(name);
+    if (quantity == PhysicalQuantity::other || structure.units.contains(name)) return;
     // The property that ASE writes as free_energy is in the unit of energy.
     const bool is_another = converted.contains(quantity);
     const auto& [beside, unit] = is_another ? converted.at(quantity) : converted.begin()->second;
@@ -94,7 +94,7 @@ std::optional<std::string> property_of_unit_key(std::string_view key) {
   static const std::set<std::string, std::less<>> lengths = {
       "length", "lengths", "pos", "position", "positions", "coordinate", "coordinates", "cell", "lattice"};
   if (lengths.contains(lower_case(*of))) return "length";
-  return quantity_of(*of) == Quantity::other ? std::nullopt : of;
+  return quantity_of(*of) == PhysicalQuantity::other ? std::nullopt : of;
 }
 
 void convert_declared_units(const std::map<std::string, std::string>& declared, Structure& structure) {
@@ -104,7 +104,7 @@ void convert_declared_units(const std::map<std::string, std::string>& declared, 
 
 std::string DeclaredUnits::add(const Structure& structure, const std::string& place, bool is_in_angstrom) {
   for (const auto& [name, unit] : structure.units) {
-    if (name == "length" || quantity_of(name) != Quantity::other) continue;
+    if (name == "length" || quantity_of(name) != PhysicalQuantity::other) continue;
     const auto [known, is_first] = of_others_.try_emplace(name, unit);
     if (is_first) first_of_others_[name] = place;
     if (known->second == unit) continue;
@@ -114,7 +114,8 @@ std::string DeclaredUnits::add(const Structure& structure, const std::string& pl
   std::string problem = is_in_angstrom ? "" : add_converted("length", structure, place);
   for (const Properties* properties : {&structure.of_structure, &structure.of_atoms}) {
     for (const auto& [name, property] : *properties) {
-      if (problem.empty() && quantity_of(name) != Quantity::other) problem = add_converted(name, structure, place);
+      if (problem.empty() && quantity_of(name) != PhysicalQuantity::other)
+        problem = add_converted(name, structure, place);
     }
   }
   return problem;
@@ -123,7 +124,7 @@ std::string DeclaredUnits::add(const Structure& structure, const std::string& pl
 std::string DeclaredUnits::add_converted(const std::string& name, const Structure& structure,
                                          const std::string& place) {
   Found& found = converted_[name];
-  const Quantity quantity = name == "length" ? Quantity::length : quantity_of(name);
+  const PhysicalQuantity quantity = name == "length" ? PhysicalQuantity::length : quantity_of(name);
   const auto own = structure.units.find(name);
   if (own == structure.units.end()) {
     if (found.undeclared.empty()) found.undeclared = place;

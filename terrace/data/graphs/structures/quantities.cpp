@@ -152,18 +152,18 @@ class UnitProduct {
 struct Dimensions {
   int energy, length;
 };
-Dimensions dimensions_of(Quantity quantity) {
+Dimensions dimensions_of(PhysicalQuantity quantity) {
   switch (quantity) {
-    case Quantity::energy:
-    case Quantity::virial:
+    case PhysicalQuantity::energy:
+    case PhysicalQuantity::virial:
       return {1, 0};
-    case Quantity::forces:
+    case PhysicalQuantity::forces:
       return {1, -1};
-    case Quantity::stress:
+    case PhysicalQuantity::stress:
       return {1, -3};
-    case Quantity::length:
+    case PhysicalQuantity::length:
       return {0, 1};
-    case Quantity::other:
+    case PhysicalQuantity::other:
       break;
   }
   return {0, 0};
@@ -180,7 +180,7 @@ constexpr std::array<std::string_view, 14> beside_names = {"ref",   "dft",    "q
 
 }  // namespace
 
-Quantity quantity_of(std::string_view name) {
+PhysicalQuantity quantity_of(std::string_view name) {
   std::string word = lower_case(name);
   std::ranges::replace(word, '-', '_');
   for (const std::string_view beside : beside_names) {
@@ -188,30 +188,30 @@ Quantity quantity_of(std::string_view name) {
     if (word.starts_with(before)) word.erase(0, before.size());
     if (word.ends_with(behind)) word.erase(word.size() - behind.size());
   }
-  if (word == "energy" || word == "energies") return Quantity::energy;
-  if (word == "forces" || word == "force") return Quantity::forces;
-  if (word == "stress") return Quantity::stress;
-  return word == "virial" || word == "virials" ? Quantity::virial : Quantity::other;
+  if (word == "energy" || word == "energies") return PhysicalQuantity::energy;
+  if (word == "forces" || word == "force") return PhysicalQuantity::forces;
+  if (word == "stress") return PhysicalQuantity::stress;
+  return word == "virial" || word == "virials" ? PhysicalQuantity::virial : PhysicalQuantity::other;
 }
 
-std::string_view standard_unit(Quantity quantity) {
+std::string_view standard_unit(PhysicalQuantity quantity) {
   switch (quantity) {
-    case Quantity::energy:
-    case Quantity::virial:
+    case PhysicalQuantity::energy:
+    case PhysicalQuantity::virial:
       return "eV";
-    case Quantity::forces:
+    case PhysicalQuantity::forces:
       return "eV/angstrom";
-    case Quantity::stress:
+    case PhysicalQuantity::stress:
       return "eV/angstrom^3";
-    case Quantity::length:
+    case PhysicalQuantity::length:
       return "angstrom";
-    case Quantity::other:
+    case PhysicalQuantity::other:
       break;
   }
   return "";
 }
 
-std::optional<double> standard_units_in(Quantity quantity, std::string_view unit) {
+std::optional<double> standard_units_in(PhysicalQuantity quantity, std::string_view unit) {
   const Dimensions wanted = dimensions_of(quantity);
   if (are_atomic_units(unit)) {
     return std::pow(electronvolts_of_hartree, wanted.energy) * std::pow(angstrom_of_bohr, wanted.length);
@@ -221,21 +221,22 @@ std::optional<double> standard_units_in(Quantity quantity, std::string_view unit
   return facts->factor;
 }
 
-double checked_standard_units_in(std::string_view name, Quantity quantity, std::string_view unit) {
+double checked_standard_units_in(std::string_view name, PhysicalQuantity quantity, std::string_view unit) {
   if (const std::optional<double> factor = standard_units_in(quantity, unit)) return *factor;
-  const std::string_view known = quantity == Quantity::forces   ? "eV/angstrom, hartree/bohr, kcal/mol/angstrom"
-                                 : quantity == Quantity::stress ? "eV/angstrom^3, GPa, kbar, hartree/bohr^3"
-                                 : quantity == Quantity::length ? "angstrom, bohr, nm"
-                                                                : "eV, hartree, rydberg, kcal/mol, kJ/mol";
+  const std::string_view known = quantity == PhysicalQuantity::forces   ? "eV/angstrom, hartree/bohr, kcal/mol/angstrom"
+                                 : quantity == PhysicalQuantity::stress ? "eV/angstrom^3, GPa, kbar, hartree/bohr^3"
+                                 : quantity == PhysicalQuantity::length ? "angstrom, bohr, nm"
+                                                                        : "eV, hartree, rydberg, kcal/mol, kJ/mol";
   throw UserError::of("{} is in \"{}\", which is no unit of it that is known; give {}, or convert it", name, unit,
                       known);
 }
 
-std::string problem_of_derivative(std::string_view unit_of_energy, std::string_view unit, Quantity derivative) {
-  const auto factor = [](Quantity quantity, std::string_view text) {
+std::string problem_of_derivative(std::string_view unit_of_energy, std::string_view unit, PhysicalQuantity derivative) {
+  const auto factor = [](PhysicalQuantity quantity, std::string_view text) {
     return text.empty() ? std::optional(1.0) : standard_units_in(quantity, text);
   };
-  const std::optional<double> of_energy = factor(Quantity::energy, unit_of_energy), own = factor(derivative, unit);
+  const std::optional<double> of_energy = factor(PhysicalQuantity::energy, unit_of_energy),
+                              own = factor(derivative, unit);
   if (!of_energy && !own) return "";
   if (of_energy && own && std::abs(*of_energy / *own - 1) < 1e-6) return "";
   const auto or_unknown = [](std::string_view text) {
@@ -251,11 +252,11 @@ std::string problem_of_derivative(std::string_view unit_of_energy, std::string_v
                     "only the note is wrong, prepare them again with --units and the right unit, such as {}",
                     of_energy ? unit : unit_of_energy,
                     of_energy ? "" : " (an energy per atom times the number of atoms)",
-                    standard_unit(of_energy ? derivative : Quantity::energy));
+                    standard_unit(of_energy ? derivative : PhysicalQuantity::energy));
 }
 
 std::string unit_of_stress(std::string_view property, std::string_view unit) {
-  const bool has_volume = unit.empty() || quantity_of(property) != Quantity::virial;
+  const bool has_volume = unit.empty() || quantity_of(property) != PhysicalQuantity::virial;
   return has_volume ? std::string(unit) : fmt::format("{}/angstrom^3", unit);
 }
 
@@ -274,7 +275,7 @@ std::vector<double> full_tensor(const std::vector<double>& voigt) {
 double stress_in_label(std::string_view property, const Cell& cell) {
   const double volume = volume_of(cell);
   if (volume == 0) return 0;
-  return quantity_of(property) == Quantity::virial ? -1 / volume : 1;
+  return quantity_of(property) == PhysicalQuantity::virial ? -1 / volume : 1;
 }
 
 }  // namespace terrace::data

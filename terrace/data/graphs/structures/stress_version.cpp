@@ -37,7 +37,7 @@ Json places_of_redefined(const GraphsDataset& dataset, int64_t property, bool is
 RedefinedStress redefined_stress(const GraphsDataset& dataset, int64_t property, const GraphLabel& label) {
   RedefinedStress found{.dataset = dataset.prefix(), .property = label.property};
   if (!label.is_stress || property < 0) return found;
-  const bool is_virial = quantity_of(label.property) == Quantity::virial;
+  const bool is_virial = quantity_of(label.property) == PhysicalQuantity::virial;
   const std::string question = fmt::format("structures of which {} was another stress", label.property);
   const Json places = parse_json(
       found_in(dataset.files(), question, [&] { return places_of_redefined(dataset, property, is_virial).dump(); }));
@@ -66,7 +66,7 @@ void check_recorded_stress(const Json& older, const Json& own,
         "another stress: {}. Continue it with the terrace that wrote its checkpoints, or start a new run in another "
         "checkpoint.folder, with train.initial_weights to begin with what was learned",
         one.property, counted(static_cast<uint64_t>(one.structures), "structure"), one.dataset, one.first,
-        quantity_of(one.property) == Quantity::virial
+        quantity_of(one.property) == PhysicalQuantity::virial
             ? "it trained on the virial itself, and this terrace trains on -virial / volume"
             : "it divided by no volume where a structure is not periodic in three directions, and this terrace divides "
               "by that of the cell as it is given");
