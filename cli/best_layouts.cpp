@@ -128,7 +128,7 @@ CLI::Option* add_best_options(CLI::App& command, BestArguments& arguments) {
 }
 
 void print_best_layouts(const PlannedTarget& planned, const BestArguments& arguments,
-                        const std::optional<plan::NoiseScale>& noise_scale, bool json) {
+                        const std::optional<plan::GivenNoiseScale>& noise_scale, bool json) {
   check_batches(arguments, noise_scale.has_value());
   // The layouts decide which keys have an effect.
   const config::Config config = planned.load_config(config::IdleKeys::keep);

@@ -31,6 +31,6 @@ CLI::Option* add_best_options(CLI::App& command, BestArguments& arguments);
 // UserError as plan::best_layouts(), for limits that cannot be read, and for a noise scale without several batches or
 // the reverse.
 void print_best_layouts(const PlannedTarget& planned, const BestArguments& arguments,
-                        const std::optional<plan::NoiseScale>& noise_scale, bool json);
+                        const std::optional<plan::GivenNoiseScale>& noise_scale, bool json);
 
 }  // namespace terrace::cli

@@ -27,7 +27,7 @@ namespace terrace::cli {
 namespace {
 
 void print_scaling(const config::Config& config, const plan::Target& target, const std::vector<int64_t>& devices,
-                   const std::optional<plan::NoiseScale>& noise_scale, bool json) {
+                   const std::optional<plan::GivenNoiseScale>& noise_scale, bool json) {
   const plan::Scaling table = plan::scaling(config, target, devices);
   if (json) {
     Json object = plan::json_of(table);
@@ -42,7 +42,7 @@ void print_scaling(const config::Config& config, const plan::Target& target, con
 }
 
 // Returns no noise scale where the option has no text.
-std::optional<plan::NoiseScale> noise_scale_of(const std::string& text) {
+std::optional<plan::GivenNoiseScale> noise_scale_of(const std::string& text) {
   if (text.empty()) return std::nullopt;
   try {
     return plan::noise_scale_of(text);
@@ -98,7 +98,7 @@ void add_plan_command(CLI::App& app) {
   command->callback([arguments] {
     stop_on_signals();
     const Activity activity("planning");
-    const std::optional<plan::NoiseScale> noise_scale = noise_scale_of(arguments->noise_scale);
+    const std::optional<plan::GivenNoiseScale> noise_scale = noise_scale_of(arguments->noise_scale);
     if (arguments->best.count > 0) {
       return print_best_layouts(arguments->target, arguments->best, noise_scale, arguments->json);
     }

@@ -177,7 +177,7 @@ std::string legend(const Chart& chart, size_t margin) {
   for (size_t i = 0; i < chart.series.size(); ++i) {
     entries.push_back(fmt::format("{} {}", i == 0 ? "⠶" : marks[(i - 1) % marks.size()], chart.series[i].name));
   }
-  for (const Level& level : chart.levels) {
+  for (const ReferenceLine& level : chart.levels) {
     if (drawable(level.value)) entries.push_back(fmt::format("┄ {} {:.4g}", level.name, level.value));
   }
   if (!chart.x_name.empty()) entries.push_back("→ " + chart.x_name);
@@ -204,7 +204,7 @@ std::string draw(const Chart& wanted) {
     }
   }
   if (x.empty()) return "no finite value to draw\n";
-  for (const Level& level : chart.levels) {
+  for (const ReferenceLine& level : chart.levels) {
     if (drawable(level.value)) y.include(level.value);
   }
   const int rows = chart.height - 3;  // the axis, its numbers and the legend
@@ -218,7 +218,7 @@ std::string draw(const Chart& wanted) {
   canvas.y = y;
   if (!chart.series.empty()) canvas.draw_line(chart.series.front());
   for (size_t i = 1; i < chart.series.size(); ++i) canvas.draw_marks(chart.series[i], marks[(i - 1) % marks.size()]);
-  for (const Level& level : chart.levels) {
+  for (const ReferenceLine& level : chart.levels) {
     if (drawable(level.value)) canvas.draw_level(level.value);
   }
   std::vector<std::string> labels(rows);

@@ -14,14 +14,14 @@ struct Series {
 };
 
 // A horizontal line, such as a baseline.
-struct Level {
+struct ReferenceLine {
   std::string name;
   double value;
 };
 
 struct Chart {
   std::vector<Series> series = {};  // the first is drawn as a line, the others as marks at their points
-  std::vector<Level> levels = {};
+  std::vector<ReferenceLine> levels = {};
   std::string x_name = "step";
   int width = 72;   // columns in all, at least 24
   int height = 18;  // rows in all, at least 6

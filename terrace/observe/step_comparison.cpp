@@ -27,21 +27,21 @@ std::string measured_name(const std::string& predicted) {
 }
 
 // The figures of both under the names of the measured ones.
-std::vector<std::pair<std::string, Compared>> paired(const std::vector<NamedFigure>& predicted,
-                                                     const std::vector<NamedFigure>& measured) {
-  std::vector<std::pair<std::string, Compared>> pairs;
-  for (const NamedFigure& one : measured) pairs.emplace_back(one.name, Compared{0, one.value});
+std::vector<std::pair<std::string, ComparedFigure>> paired(const std::vector<NamedFigure>& predicted,
+                                                           const std::vector<NamedFigure>& measured) {
+  std::vector<std::pair<std::string, ComparedFigure>> pairs;
+  for (const NamedFigure& one : measured) pairs.emplace_back(one.name, ComparedFigure{0, one.value});
   for (const NamedFigure& one : predicted) {
     const std::string name = measured_name(one.name);
-    auto found = std::ranges::find(pairs, name, &std::pair<std::string, Compared>::first);
-    if (found == pairs.end()) found = pairs.emplace(pairs.end(), name, Compared{});
+    auto found = std::ranges::find(pairs, name, &std::pair<std::string, ComparedFigure>::first);
+    if (found == pairs.end()) found = pairs.emplace(pairs.end(), name, ComparedFigure{});
     found->second.predicted += one.value;
   }
   return pairs;
 }
 
 std::string most_different(const std::vector<NamedFigure>& predicted, const std::vector<NamedFigure>& measured,
-                           Compared& compared) {
+                           ComparedFigure& compared) {
   std::string most;
   for (const auto& [name, own] : paired(predicted, measured)) {
     if (most.empty() || std::abs(own.predicted - own.measured) > std::abs(compared.predicted - compared.measured)) {
@@ -86,7 +86,7 @@ std::string table_of(const StepRecord& predicted, const StepRecord& measured) {
   const StepComparison comparison = compare(predicted, measured);
   const StageRecord &slowest = slowest_of(measured), &fullest = fullest_of(measured);
   std::string text = fmt::format("  {:<30}{:>12}{:>12}{:>9}\n", "a step", "predicted", "measured", "error");
-  const auto line = [&](const std::string& name, const Compared& one, const auto& format) {
+  const auto line = [&](const std::string& name, const ComparedFigure& one, const auto& format) {
     if (one.predicted == 0 && one.measured == 0) return;
     text += fmt::format("  {:<30}{:>12}{:>12}{:>9}\n", name, format(one.predicted), format(one.measured),
                         one.measured > 0 && one.predicted > 0 ? percent(one.error()) : "");
@@ -104,7 +104,7 @@ std::string table_of(const StepRecord& predicted, const StepRecord& measured) {
 }
 
 std::string text_of(const StepComparison& comparison) {
-  const Compared &seconds = comparison.seconds, &bytes = comparison.memory_bytes;
+  const ComparedFigure &seconds = comparison.seconds, &bytes = comparison.memory_bytes;
   return fmt::format("a step: {} predicted, {} measured ({}); memory of a rank: {} predicted, {} measured ({})",
                      format_seconds(seconds.predicted), format_seconds(seconds.measured), percent(seconds.error()),
                      format_bytes(bytes.predicted), format_bytes(bytes.measured), percent(bytes.error()));
@@ -113,7 +113,7 @@ std::string text_of(const StepComparison& comparison) {
 std::vector<std::string> warnings_of(const StepComparison& comparison) {
   std::vector<std::string> warnings;
   if (std::abs(comparison.seconds.error()) > most_error) {
-    const Compared& one = comparison.category_seconds;
+    const ComparedFigure& one = comparison.category_seconds;
     warnings.push_back(
         fmt::format("the step's predicted time is {} off; \"{}\" differs most: {} predicted, {} measured. Measure this "
                     "machine with "
@@ -122,7 +122,7 @@ std::vector<std::string> warnings_of(const StepComparison& comparison) {
                     format_seconds(one.measured)));
   }
   if (std::abs(comparison.memory_bytes.error()) > most_error) {
-    const Compared& one = comparison.category_bytes;
+    const ComparedFigure& one = comparison.category_bytes;
     warnings.push_back(fmt::format("the predicted memory is {} off; \"{}\" differs most: {} predicted, {} measured",
                                    percent(comparison.memory_bytes.error()), comparison.memory_category,
                                    format_bytes(one.predicted), format_bytes(one.measured)));

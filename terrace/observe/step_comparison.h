@@ -9,7 +9,7 @@
 namespace terrace::observe {
 
 // A figure of both records.
-struct Compared {
+struct ComparedFigure {
   double predicted = 0, measured = 0;
 
   // The prediction's error as a share of the measured figure; 0 if nothing was measured.
@@ -17,12 +17,12 @@ struct Compared {
 };
 
 struct StepComparison {
-  Compared seconds;       // of the step
-  Compared memory_bytes;  // of the stage that took most memory
+  ComparedFigure seconds;       // of the step
+  ComparedFigure memory_bytes;  // of the stage that took most memory
   // The category that differs most, by its name in StageRecord: of the stage that computes longest, and of the fullest
   // stage.
   std::string seconds_category, memory_category;
-  Compared category_seconds, category_bytes;
+  ComparedFigure category_seconds, category_bytes;
 };
 
 // An error above this share is warned of.

@@ -83,7 +83,7 @@ StepRecord step_record_of(const Json& json) {
 Json json_of(const StepRecord& record) {
   Json stages = Json::array(), groups = Json::array(), operations = Json::array();
   for (const StageRecord& stage : record.stages) stages.push_back(stage_json(stage));
-  for (const GroupRecord& one : record.groups) {
+  for (const CommunicationRecord& one : record.groups) {
     groups.push_back({{"name", one.name},
                       {"tier", one.tier},
                       {"stage", one.stage},
@@ -91,7 +91,7 @@ Json json_of(const StepRecord& record) {
                       {"moving_seconds", one.moving_seconds},
                       {"waiting_seconds", one.waiting_seconds ? Json(*one.waiting_seconds) : Json()}});
   }
-  for (const OperationRecord& one : record.operations) {
+  for (const WorkRecord& one : record.operations) {
     operations.push_back({{"name", one.name}, {"seconds", one.seconds}, {"flops", one.flops}, {"bytes", one.bytes}});
   }
   return {{"source", record.source},

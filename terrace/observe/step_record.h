@@ -53,7 +53,7 @@ struct StageRecord {
 
 // The communication of one group (docs/cost_model.md) by a rank of the stage where it takes longest. The group
 // "stages" sends activations and gradients to other stages.
-struct GroupRecord {
+struct CommunicationRecord {
   std::string name;           // "shard_gradients", "tensor"
   std::string tier = {};      // whose links limit it: "node"
   int64_t stage = 0;          // of the rank; -1: not known
@@ -63,17 +63,17 @@ struct GroupRecord {
   // stages.
   std::optional<double> waiting_seconds = 0;
 
-  bool operator==(const GroupRecord&) const = default;
+  bool operator==(const CommunicationRecord&) const = default;
 };
 
 // One kind of work of the stage that computes longest, for the roofline.
-struct OperationRecord {
+struct WorkRecord {
   std::string name;  // "products", "attention", "elements"
   double seconds = 0;
   double flops = 0;
   double bytes = 0;  // read and written
 
-  bool operator==(const OperationRecord&) const = default;
+  bool operator==(const WorkRecord&) const = default;
 };
 
 struct StepRecord {
@@ -87,8 +87,8 @@ struct StepRecord {
   double memory_bandwidth = 0;          // bytes/s of one rank; 0: not known
   std::vector<std::string> links = {};  // "node"; "node (2)" where predicted calls share a tier's links
   std::vector<StageRecord> stages = {};
-  std::vector<GroupRecord> groups = {};
-  std::vector<OperationRecord> operations = {};
+  std::vector<CommunicationRecord> groups = {};
+  std::vector<WorkRecord> operations = {};
 
   bool operator==(const StepRecord&) const = default;
 };

@@ -127,7 +127,7 @@ class Search {
     return std::nullopt;
   }
 
-  std::optional<Divergence> in_tensors(size_t step, int64_t number, Compared compared, const char* operation,
+  std::optional<Divergence> in_tensors(size_t step, int64_t number, ComparedTensor compared, const char* operation,
                                        std::string_view result) const {
     const auto index = static_cast<size_t>(compared);
     for (const std::string& name : segment(number).parameters) {
@@ -148,7 +148,7 @@ class Search {
   // Backward computes gradients from the last segment to the first.
   std::optional<Divergence> in_gradients(size_t step) const {
     for (auto number = static_cast<int64_t>(segments_.size()) - 1; number >= 0; --number) {
-      auto found = in_tensors(step, number, Compared::gradient, "reduce gradients", "the summed gradient");
+      auto found = in_tensors(step, number, ComparedTensor::gradient, "reduce gradients", "the summed gradient");
       if (found) return found;
     }
     return std::nullopt;
@@ -173,9 +173,9 @@ class Search {
 
   std::optional<Divergence> in_states(size_t step) const {
     for (int64_t number = 0; number < static_cast<int64_t>(segments_.size()); ++number) {
-      for (const auto& [compared, result] : {std::pair(Compared::first_moment, "the first moment"),
-                                             std::pair(Compared::second_moment, "the second moment"),
-                                             std::pair(Compared::weight, "the updated weight")}) {
+      for (const auto& [compared, result] : {std::pair(ComparedTensor::first_moment, "the first moment"),
+                                             std::pair(ComparedTensor::second_moment, "the second moment"),
+                                             std::pair(ComparedTensor::weight, "the updated weight")}) {
         if (auto found = in_tensors(step, number, compared, "optimizer step", result)) return found;
       }
     }

@@ -22,7 +22,7 @@ namespace terrace::verify {
 
 using WorldDecorator = std::function<std::unique_ptr<comm::World>(comm::World&)>;
 
-// The results of a step: for each value of Compared, whole tensors by name.
+// The results of a step: for each value of ComparedTensor, whole tensors by name.
 struct StepState {
   double loss = 0, norm = 0;
   std::vector<double> micro_batch_losses = {};  // sums, not means; in the order of samples

@@ -39,7 +39,7 @@ struct KeyChange {
 };
 
 // The tensors of each parameter that are compared, after every step.
-enum class Compared { gradient, weight, first_moment, second_moment };
+enum class ComparedTensor { gradient, weight, first_moment, second_moment };
 inline constexpr std::array<const char*, 4> compared_names = {"gradient", "weight", "first_moment", "second_moment"};
 
 // The difference between two tensors that should be the same bit for bit.
@@ -64,7 +64,7 @@ struct ErrorPair {
 struct TensorVerdict {
   std::string name;
   int64_t segment = 0;                    // of the model, see schedule/partition.h
-  std::array<Difference, 4> differences;  // by Compared
+  std::array<Difference, 4> differences;  // by ComparedTensor
   std::array<ErrorPair, 4> errors;
 };
 

@@ -59,7 +59,7 @@ TEST(SameLossOfBatches, MultipliesTheTimeOfAStepByTheSteps) {
 }
 
 TEST(SameLossOfBatches, TextOfAPlanComparesHalfAndTwiceTheBatch) {
-  const NoiseScale noise{.samples = 96};
+  const GivenNoiseScale noise{.samples = 96};
   const std::string text = text_of(noise, 64, "sequences");
   EXPECT_THAT(text, HasSubstr("noise scale 96 sequences\n"));
   EXPECT_THAT(text, HasSubstr("the batch of 64 takes 2.5 times the fewest steps and 1.67 times the fewest sequences"));
@@ -75,7 +75,7 @@ TEST(SameLossOfScaling, TimeFallsLikeTheStepsWhereLinksTakeNoTime) {
   config::Config config = small_gpt(2);
   config.train.global_batch = 24;
   const Scaling table = scaling(config, target, {1, 2, 4});
-  const Json rows = json_of(NoiseScale{.samples = 48}, table)["weak"];
+  const Json rows = json_of(GivenNoiseScale{.samples = 48}, table)["weak"];
   ASSERT_EQ(rows.size(), 3u);
   // 1 + 48/24 = 3, 1 + 48/48 = 2 and 1 + 48/96 = 1.5 times the fewest steps.
   const double steps[] = {1, 2.0 / 3, 0.5};
@@ -84,7 +84,7 @@ TEST(SameLossOfScaling, TimeFallsLikeTheStepsWhereLinksTakeNoTime) {
     EXPECT_NEAR(rows[i]["seconds"].get<double>(), steps[i], 1e-9);
     EXPECT_NEAR(rows[i]["device_hours"].get<double>(), steps[i] * std::pow(2.0, i), 1e-9);
   }
-  EXPECT_THAT(text_of(NoiseScale{.samples = 48}, table, "sequences"),
+  EXPECT_THAT(text_of(GivenNoiseScale{.samples = 48}, table, "sequences"),
               HasSubstr("first at the loss: 4 devices with a batch of 96, in 0.5 of the time and 2 times the "
                         "device-hours of 1 device"));
 }

@@ -34,16 +34,16 @@ TEST(PredictedStep, SecondsOfEachStageAddUpToTheStep) {
     EXPECT_GT(observe::figure(stage.seconds, "update"), 0);
   }
   ASSERT_FALSE(record.groups.empty());
-  for (const observe::GroupRecord& group : record.groups) {
+  for (const observe::CommunicationRecord& group : record.groups) {
     EXPECT_GT(group.bytes, 0) << group.name;
     EXPECT_GT(group.moving_seconds, 0) << group.name;
   }
   EXPECT_EQ(record.operations.front().name, "products");
 }
 
-observe::GroupRecord group_of(const observe::StepRecord& record, const std::string& name) {
-  const auto found = std::ranges::find(record.groups, name, &observe::GroupRecord::name);
-  return found == record.groups.end() ? observe::GroupRecord{} : *found;
+observe::CommunicationRecord group_of(const observe::StepRecord& record, const std::string& name) {
+  const auto found = std::ranges::find(record.groups, name, &observe::CommunicationRecord::name);
+  return found == record.groups.end() ? observe::CommunicationRecord{} : *found;
 }
 
 // Calls that share the links of a tier are on different lanes, so a lane has one event at a time.
@@ -73,7 +73,7 @@ TEST(PredictedStep, TensorRanksSendAtTheRateOfTheirLink) {
   Target target{.machine = small_machine(), .software = {}, .devices = 2};
   for (const bool hides : {false, true}) {
     target.software.sums_while_computing = hides;
-    const observe::GroupRecord tensor = group_of(step_record(config, target), "tensor");
+    const observe::CommunicationRecord tensor = group_of(step_record(config, target), "tensor");
     EXPECT_EQ(tensor.tier, "pair");
     EXPECT_NEAR(tensor.bytes / tensor.moving_seconds, 10, 1e-9);
     EXPECT_EQ(*tensor.waiting_seconds < tensor.moving_seconds, hides);
@@ -84,13 +84,13 @@ TEST(PredictedStep, TensorRanksSendAtTheRateOfTheirLink) {
 TEST(PredictedStep, SendsOfAPipelineAreAGroup) {
   Target target{.machine = small_machine(), .software = {}, .devices = 4};
   const config::Config config = on_two_stages(config::PipelineSchedule::one_f_one_b, 1);
-  const observe::GroupRecord sends = group_of(step_record(config, target), "stages");
+  const observe::CommunicationRecord sends = group_of(step_record(config, target), "stages");
   EXPECT_EQ(sends.bytes, 4 * 16 * 24 * 4);
   EXPECT_EQ(sends.tier, "node");
   EXPECT_NEAR(sends.moving_seconds, sends.bytes / 10, 1e-9);
   EXPECT_EQ(sends.waiting_seconds, std::nullopt);
   target.software.sends_while_computing = false;
-  const observe::GroupRecord waited_for = group_of(step_record(config, target), "stages");
+  const observe::CommunicationRecord waited_for = group_of(step_record(config, target), "stages");
   EXPECT_EQ(waited_for.moving_seconds, sends.moving_seconds);
   EXPECT_EQ(waited_for.waiting_seconds, sends.moving_seconds);
   EXPECT_EQ(group_of(step_record(small_gpt(4), target), "stages").bytes, 0);
@@ -106,7 +106,7 @@ TEST(PredictedStep, WaitsForGroupsAreThoseOfTheStageThatIsNamed) {
     config.layout.sharding = sharding;
     config.layout.reduce_type = config::WireType::int8;
     const observe::StepRecord record = step_record(config, target);
-    for (const observe::GroupRecord& group : record.groups) {
+    for (const observe::CommunicationRecord& group : record.groups) {
       if (group.name == "stages") continue;
       const observe::StageRecord& stage = record.stages.at(static_cast<size_t>(group.stage));
       EXPECT_NEAR(observe::figure(stage.seconds, "waits for " + group.name), *group.waiting_seconds, 1e-9)

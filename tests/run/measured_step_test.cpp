@@ -75,7 +75,7 @@ TEST_F(MeasuredRun, StagesOfAPipelineAndTrafficOfItsGroups) {
     }
   }
   const auto bytes = [](const observe::StepRecord& record, const char* name) {
-    const auto group = std::ranges::find(record.groups, name, &observe::GroupRecord::name);
+    const auto group = std::ranges::find(record.groups, name, &observe::CommunicationRecord::name);
     return group == record.groups.end() ? 0 : group->bytes;
   };
   // Every movement of the prediction was counted on the wire.
@@ -83,7 +83,7 @@ TEST_F(MeasuredRun, StagesOfAPipelineAndTrafficOfItsGroups) {
   EXPECT_EQ(bytes(measured, "shard_gradients"), bytes(predicted, "shard_gradients"));
   EXPECT_EQ(bytes(measured, "update"), bytes(predicted, "update"));
   EXPECT_EQ(bytes(measured, "stages"), bytes(predicted, "stages"));
-  for (const observe::GroupRecord& group : measured.groups) EXPECT_LT(group.stage, 2) << group.name;
+  for (const observe::CommunicationRecord& group : measured.groups) EXPECT_LT(group.stage, 2) << group.name;
 }
 
 // Payloads with their scales, and a parameter's padding to a block, are counted as they are sent.
@@ -109,8 +109,8 @@ TEST_F(MeasuredRun, SendsTheBytesThatWerePredictedToTheByte) {
     const observe::StepRecord measured = observe::read_step_record(run_folder / observe::measured_step_file);
     const observe::StepRecord predicted = observe::read_step_record(run_folder / observe::predicted_step_file);
     int64_t compared = 0;
-    for (const observe::GroupRecord& group : predicted.groups) {
-      const auto own = std::ranges::find(measured.groups, group.name, &observe::GroupRecord::name);
+    for (const observe::CommunicationRecord& group : predicted.groups) {
+      const auto own = std::ranges::find(measured.groups, group.name, &observe::CommunicationRecord::name);
       if (group.bytes == 0) continue;
       ASSERT_NE(own, measured.groups.end()) << group.name;
       EXPECT_EQ(own->bytes, group.bytes) << group.name;

@@ -28,7 +28,7 @@ struct SameLossPoint {
   double device_hours;  // multiple
 };
 
-std::vector<SameLossPoint> points_of(const NoiseScale& noise, const Scaling& scaling) {
+std::vector<SameLossPoint> points_of(const GivenNoiseScale& noise, const Scaling& scaling) {
   std::vector<SameLossPoint> points;
   for (const ScalingPoint& one : scaling.weak) {
     const ScalingPoint& first = scaling.weak.front();
@@ -52,7 +52,7 @@ const SameLossPoint* fastest(const std::vector<SameLossPoint>& points) {
 
 }  // namespace
 
-NoiseScale noise_scale_of(const std::string& text) {
+GivenNoiseScale noise_scale_of(const std::string& text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (end == text.data() + text.size() && error == std::errc() && !std::isnan(number)) {
@@ -77,7 +77,7 @@ SameLoss same_loss(double noise_scale, int64_t batch, double seconds, int64_t re
           .seconds = steps * seconds / reference_seconds};
 }
 
-Json json_of(const NoiseScale& noise, int64_t batch) {
+Json json_of(const GivenNoiseScale& noise, int64_t batch) {
   const auto own = static_cast<double>(batch);
   return {{"samples", noise.samples},
           {"batch", batch},
@@ -85,7 +85,7 @@ Json json_of(const NoiseScale& noise, int64_t batch) {
           {"samples_over_fewest", observe::samples_over_fewest(noise.samples, own)}};
 }
 
-std::string text_of(const NoiseScale& noise, int64_t batch, const std::string& samples) {
+std::string text_of(const GivenNoiseScale& noise, int64_t batch, const std::string& samples) {
   const auto own = static_cast<double>(batch);
   std::string text = fmt::format(
       "noise scale {:.4g} {}{}\n    the batch of {} takes {:.3g} times the fewest steps and {:.3g} times the "
@@ -100,7 +100,7 @@ std::string text_of(const NoiseScale& noise, int64_t batch, const std::string& s
   return text;
 }
 
-Json json_of(const NoiseScale& noise, const Scaling& scaling) {
+Json json_of(const GivenNoiseScale& noise, const Scaling& scaling) {
   Json list = Json::array();
   for (const SameLossPoint& one : points_of(noise, scaling)) {
     list.push_back({{"devices", one.point->devices},
@@ -113,7 +113,7 @@ Json json_of(const NoiseScale& noise, const Scaling& scaling) {
   return {{"noise_scale", noise.samples}, {"weak", list}};
 }
 
-std::string text_of(const NoiseScale& noise, const Scaling& scaling, const std::string& samples) {
+std::string text_of(const GivenNoiseScale& noise, const Scaling& scaling, const std::string& samples) {
   const std::vector<SameLossPoint> points = points_of(noise, scaling);
   if (points.empty()) return "";
   const size_t width = std::max<size_t>(12, samples.size() + 2);  // of the column of samples
@@ -138,7 +138,7 @@ std::string text_of(const NoiseScale& noise, const Scaling& scaling, const std::
 }
 
 BestBatches best_batches(const config::Config& config, const Target& target, const BestOptions& options,
-                         const NoiseScale& noise, const std::vector<int64_t>& batches) {
+                         const GivenNoiseScale& noise, const std::vector<int64_t>& batches) {
   BestBatches best{.noise = noise, .reference = config.train.global_batch};
   BestOptions fastest_only = options;
   fastest_only.count = 1;

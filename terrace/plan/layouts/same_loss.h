@@ -12,7 +12,7 @@
 
 namespace terrace::plan {
 
-struct NoiseScale {
+struct GivenNoiseScale {
   double samples = 0;       // above 0
   std::string source = {};  // ", from runs/tiny at step 300"; "" where it was given as a number
 };
@@ -20,7 +20,7 @@ struct NoiseScale {
 // Reads the noise scale from "96", a number of samples above 0, or from the folder of a run
 // (observe::read_noise_scale). Throws UserError for anything else; the error's text goes behind the name of the flag or
 // key and its value.
-NoiseScale noise_scale_of(const std::string& text);
+GivenNoiseScale noise_scale_of(const std::string& text);
 
 // The cost of a run up to a loss, as a multiple of the cost of a reference run up to the same loss.
 struct SameLoss {
@@ -30,13 +30,13 @@ struct SameLoss {
 SameLoss same_loss(double noise_scale, int64_t batch, double seconds, int64_t reference, double reference_seconds);
 
 // Describe the configuration's global batch, and half and twice of it, by the noise scale.
-Json json_of(const NoiseScale& noise, int64_t batch);
-std::string text_of(const NoiseScale& noise, int64_t batch, const std::string& samples);
+Json json_of(const GivenNoiseScale& noise, int64_t batch);
+std::string text_of(const GivenNoiseScale& noise, int64_t batch, const std::string& samples);
 
 // Describe, beside the table of weak scaling, the steps, samples, time and device-hours to the same loss as with the
 // first number of devices, and with how many devices the loss is reached first.
-Json json_of(const NoiseScale& noise, const Scaling& scaling);
-std::string text_of(const NoiseScale& noise, const Scaling& scaling, const std::string& samples);
+Json json_of(const GivenNoiseScale& noise, const Scaling& scaling);
+std::string text_of(const GivenNoiseScale& noise, const Scaling& scaling, const std::string& samples);
 
 // The fastest layout of a global batch, compared with the configuration's batch.
 struct BatchLayout {
@@ -48,7 +48,7 @@ struct BatchLayout {
 };
 
 struct BestBatches {
-  NoiseScale noise = {};
+  GivenNoiseScale noise = {};
   int64_t reference = 0;                   // the configuration's global batch
   std::vector<BatchLayout> batches = {};   // the fastest to the same loss first
   std::vector<std::string> left_out = {};  // sentences: why a batch has no layout
@@ -57,7 +57,7 @@ struct BestBatches {
 // The best layout (best.h) for each of the batches. Throws as best_layouts() does if none has a layout; the options'
 // count has no effect.
 BestBatches best_batches(const config::Config& config, const Target& target, const BestOptions& options,
-                         const NoiseScale& noise, const std::vector<int64_t>& batches);
+                         const GivenNoiseScale& noise, const std::vector<int64_t>& batches);
 
 Json json_of(const BestBatches& best, const Target& target);
 std::string text_of(const BestBatches& best, const Target& target, const std::string& samples);

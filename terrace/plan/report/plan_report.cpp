@@ -152,7 +152,7 @@ std::string options_of(const Change& change) {
 }
 
 Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items,
-               const std::optional<NoiseScale>& noise_scale) {
+               const std::optional<GivenNoiseScale>& noise_scale) {
   Plan plan{.config = config, .target = target, .prediction = predict(config, target), .items = items};
   plan.noise_scale = noise_scale;
   plan.changes = plan.prediction.feasible() ? best_changes(config, target, plan.prediction.step_seconds, most_changes)

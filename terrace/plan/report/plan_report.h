@@ -23,12 +23,12 @@ struct Plan {
   std::optional<double> items = {};  // items that the run trains on, instead of those of train.steps
   std::optional<TensorReach> tensor_reach = {};  // with several tensor ranks
   StepInterval interval = {};
-  std::optional<NoiseScale> noise_scale = {};
+  std::optional<GivenNoiseScale> noise_scale = {};
 };
 
 // Predicts the configuration and the changes.
 Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items = {},
-               const std::optional<NoiseScale>& noise_scale = {});
+               const std::optional<GivenNoiseScale>& noise_scale = {});
 
 // The keys: feasible, reason, parameters, model_flops, hardware_flops, step_seconds, interval, samples_per_second,
 // tokens_per_second (or the family's items), mfu, hfu, bubble_share, queued_share, exposed_seconds by group,

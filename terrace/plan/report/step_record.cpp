@@ -89,8 +89,8 @@ std::vector<observe::NamedFigure> seconds_of(const SimulatedStep& step, int64_t 
 constexpr const char* sends_group = "stages";
 
 // Adds a stage's sends to its groups.
-void add_sends(const SimulatedStep& step, int64_t stage, std::vector<observe::GroupRecord>& groups) {
-  observe::GroupRecord sends{.name = sends_group};
+void add_sends(const SimulatedStep& step, int64_t stage, std::vector<observe::CommunicationRecord>& groups) {
+  observe::CommunicationRecord sends{.name = sends_group};
   int64_t outermost = 0;
   for (const StepInstruction& one : step.lists[static_cast<size_t>(stage)]) {
     if (!schedule::is_send(one.kind)) continue;
@@ -106,10 +106,10 @@ void add_sends(const SimulatedStep& step, int64_t stage, std::vector<observe::Gr
   groups.push_back(std::move(sends));
 }
 
-std::vector<observe::GroupRecord> groups_of_stage(const SimulatedStep& step, const StagePrediction& prediction,
-                                                  int64_t stage) {
+std::vector<observe::CommunicationRecord> groups_of_stage(const SimulatedStep& step, const StagePrediction& prediction,
+                                                          int64_t stage) {
   const machine::Machine& machine = step.target.machine;
-  std::vector<observe::GroupRecord> groups;
+  std::vector<observe::CommunicationRecord> groups;
   for (const ExposedTime& exposed : prediction.exposed) {
     groups.push_back(
         {.name = exposed.group, .moving_seconds = exposed.moving_seconds, .waiting_seconds = exposed.seconds});
@@ -120,21 +120,22 @@ std::vector<observe::GroupRecord> groups_of_stage(const SimulatedStep& step, con
   for (const StepInstruction& one : step.lists[static_cast<size_t>(stage)]) {
     if (one.kind != Kind::begin_movement) continue;
     const auto group =
-        std::ranges::find(groups, schedule::group_of(one.movement, one.hop), &observe::GroupRecord::name);
+        std::ranges::find(groups, schedule::group_of(one.movement, one.hop), &observe::CommunicationRecord::name);
     if (group == groups.end()) continue;
     group->bytes += step.costs.bytes(stage, one);
     group->tier = link_name(machine, static_cast<size_t>(step.costs.link(stage, one)));
   }
   add_sends(step, stage, groups);
-  for (observe::GroupRecord& one : groups) one.stage = stage;
+  for (observe::CommunicationRecord& one : groups) one.stage = stage;
   return groups;
 }
 
-std::vector<observe::GroupRecord> groups_of(const SimulatedStep& step, const Prediction& prediction) {
-  std::vector<observe::GroupRecord> groups;
+std::vector<observe::CommunicationRecord> groups_of(const SimulatedStep& step, const Prediction& prediction) {
+  std::vector<observe::CommunicationRecord> groups;
   for (int64_t stage = 0; stage < step.run.placement.stages; ++stage) {
-    for (observe::GroupRecord& one : groups_of_stage(step, prediction.stages[static_cast<size_t>(stage)], stage)) {
-      const auto known = std::ranges::find(groups, one.name, &observe::GroupRecord::name);
+    for (observe::CommunicationRecord& one :
+         groups_of_stage(step, prediction.stages[static_cast<size_t>(stage)], stage)) {
+      const auto known = std::ranges::find(groups, one.name, &observe::CommunicationRecord::name);
       if (known == groups.end()) {
         groups.push_back(std::move(one));
       } else if (one.moving_seconds > known->moving_seconds) {

@@ -19,7 +19,7 @@ int64_t divided_up(int64_t number, int64_t divisor) { return (number + divisor -
 int64_t doublings(int64_t ranks) { return std::bit_width(static_cast<uint64_t>(ranks) - 1); }
 
 // Bytes of the whole tensor that a ring passes on in its rounds: gathers and reduce-scatters make one.
-double rounds(Collective collective) { return collective == Collective::all_reduce ? 2 : 1; }
+double rounds(CollectiveKind collective) { return collective == CollectiveKind::all_reduce ? 2 : 1; }
 
 // The traffic of a group on the links of one tier: those out of the units of the tier inside it.
 class TierUse {
@@ -95,7 +95,7 @@ struct Sum {
   }
 };
 
-CollectiveTime ring_time(Collective collective, double bytes, const GroupPlace& place, const Machine& machine) {
+CollectiveTime ring_time(CollectiveKind collective, double bytes, const GroupPlace& place, const Machine& machine) {
   Sum sum;
   double around = 0, shortest = std::numeric_limits<double>::infinity();
   for (size_t number = 0; number < machine.tiers.size(); ++number) {
@@ -132,7 +132,7 @@ CollectiveTime tree_time(double bytes, const GroupPlace& place, const Machine& m
   return sum.with_latency(latency);
 }
 
-CollectiveTime doubling_time(Collective collective, double bytes, const GroupPlace& place, const Machine& machine) {
+CollectiveTime doubling_time(CollectiveKind collective, double bytes, const GroupPlace& place, const Machine& machine) {
   Sum sum;
   double latency = 0;
   const double block = bytes / static_cast<double>(place.ranks);
@@ -184,7 +184,7 @@ CollectiveTime bruck_time(double bytes, const GroupPlace& place, const Machine& 
 
 // The time of direct exchanges, in each round: each rank sends every other rank a block; no rank passes on another's
 // blocks.
-CollectiveTime direct_time(Collective collective, double bytes, const GroupPlace& place, const Machine& machine) {
+CollectiveTime direct_time(CollectiveKind collective, double bytes, const GroupPlace& place, const Machine& machine) {
   Sum sum;
   double latency = 0;
   const double block = bytes / static_cast<double>(place.ranks);
@@ -247,41 +247,41 @@ GroupPlace outer_place(GroupPlace place, size_t tier) {
 }
 
 // The time of two hops with the tier whose units make them fastest.
-CollectiveTime two_hop_time(Collective collective, double bytes, const GroupPlace& place, const Machine& machine,
+CollectiveTime two_hop_time(CollectiveKind collective, double bytes, const GroupPlace& place, const Machine& machine,
                             std::vector<Algorithm> algorithms) {
   std::erase(algorithms, Algorithm::two_hop);
   CollectiveTime best{.seconds = -1};
   for (size_t tier = 0; tier < place.members.size(); ++tier) {
     const int64_t inner = place.members[tier];
     if (inner == 1 || inner == place.ranks) continue;
-    const auto hop = [&](Collective one, double of, const GroupPlace& where) {
+    const auto hop = [&](CollectiveKind one, double of, const GroupPlace& where) {
       return collective_time(one, of, where, machine, algorithms);
     };
     CollectiveTime sum = hop(collective, bytes / static_cast<double>(inner), outer_place(place, tier));
     const GroupPlace inside = inner_place(place, tier);
-    if (collective != Collective::all_gather) sum = both(sum, hop(Collective::reduce_scatter, bytes, inside));
-    if (collective != Collective::reduce_scatter) sum = both(sum, hop(Collective::all_gather, bytes, inside));
+    if (collective != CollectiveKind::all_gather) sum = both(sum, hop(CollectiveKind::reduce_scatter, bytes, inside));
+    if (collective != CollectiveKind::reduce_scatter) sum = both(sum, hop(CollectiveKind::all_gather, bytes, inside));
     if (best.seconds < 0 || sum.seconds < best.seconds) best = sum;
   }
   return best;
 }
 
 // Negative seconds where the algorithm does not fit.
-CollectiveTime time_by(Algorithm algorithm, Collective collective, double bytes, const GroupPlace& place,
+CollectiveTime time_by(Algorithm algorithm, CollectiveKind collective, double bytes, const GroupPlace& place,
                        const Machine& machine, const std::vector<Algorithm>& algorithms) {
   switch (algorithm) {
     case Algorithm::ring:
       return exchanges_directly(place, machine) ? direct_time(collective, bytes, place, machine)
                                                 : ring_time(collective, bytes, place, machine);
     case Algorithm::tree:
-      if (collective == Collective::all_reduce && !exchanges_directly(place, machine)) {
+      if (collective == CollectiveKind::all_reduce && !exchanges_directly(place, machine)) {
         return tree_time(bytes, place, machine);
       }
       break;
     case Algorithm::recursive_doubling:
       return doubling_time(collective, bytes, place, machine);
     case Algorithm::bruck:
-      if (collective == Collective::all_gather) return bruck_time(bytes, place, machine);
+      if (collective == CollectiveKind::all_gather) return bruck_time(bytes, place, machine);
       break;
     case Algorithm::direct:
       return direct_time(collective, bytes, place, machine);
@@ -329,28 +329,28 @@ GroupPlace place_of(const mesh::Group& group, const Machine& machine, int64_t ra
   return place;
 }
 
-double sent_bytes(Collective collective, double bytes, int64_t ranks) {
+double sent_bytes(CollectiveKind collective, double bytes, int64_t ranks) {
   const double others = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
   switch (collective) {
-    case Collective::all_gather:
-    case Collective::reduce_scatter:
-    case Collective::all_to_all:
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all:
       return bytes * others;
-    case Collective::all_reduce:
+    case CollectiveKind::all_reduce:
       return 2 * bytes * others;
-    case Collective::send:
+    case CollectiveKind::send:
       return bytes;
   }
   return bytes;
 }
 
-CollectiveTime collective_time(Collective collective, double bytes, const GroupPlace& place, const Machine& machine,
+CollectiveTime collective_time(CollectiveKind collective, double bytes, const GroupPlace& place, const Machine& machine,
                                const std::vector<Algorithm>& algorithms) {
   if (place.ranks == 1) return {};
   TERRACE_CHECK(!place.members.empty() && place.members.back() == place.ranks, "{} has no tier for {} ranks",
                 machine.name, place.ranks);
-  if (collective == Collective::send) return send_time(bytes, place, machine);
-  if (collective == Collective::all_to_all) return direct_time(collective, bytes, place, machine);
+  if (collective == CollectiveKind::send) return send_time(bytes, place, machine);
+  if (collective == CollectiveKind::all_to_all) return direct_time(collective, bytes, place, machine);
   CollectiveTime best{.seconds = -1};
   for (const Algorithm algorithm : algorithms) {
     const CollectiveTime time = time_by(algorithm, collective, bytes, place, machine, algorithms);

@@ -12,7 +12,7 @@
 namespace terrace::plan {
 
 // all_to_all: every rank sends each other rank its block of a tensor of its own.
-enum class Collective { all_gather, reduce_scatter, all_reduce, all_to_all, send };
+enum class CollectiveKind { all_gather, reduce_scatter, all_reduce, all_to_all, send };
 
 enum class Algorithm {
   ring,                // each rank passes blocks on to the next one
@@ -49,10 +49,10 @@ struct CollectiveTime {
 // the program has is taken, a ring if none of them fits the collective. Where the outermost tier that the group uses
 // has Exchange::direct, a direct exchange takes the place of rings and trees. 0 seconds for one rank. A send has two
 // ranks and no choice.
-CollectiveTime collective_time(Collective collective, double bytes, const GroupPlace& place,
+CollectiveTime collective_time(CollectiveKind collective, double bytes, const GroupPlace& place,
                                const machine::Machine& machine, const std::vector<Algorithm>& algorithms);
 
 // Bytes that one rank sends, in the algorithms that send least.
-double sent_bytes(Collective collective, double bytes, int64_t ranks);
+double sent_bytes(CollectiveKind collective, double bytes, int64_t ranks);
 
 }  // namespace terrace::plan

@@ -49,8 +49,9 @@ int64_t MovementTimes::Places::moved(Hop hop, int64_t elements) const {
 }
 
 // Every part is a whole number of blocks, so the size of all payloads is that of one payload of all values.
-MovementTime MovementTimes::call(Collective collective, config::WireType type, int64_t elements, int64_t element_bytes,
-                                 const GroupPlace& group, const std::vector<Algorithm>& algorithms) const {
+MovementTime MovementTimes::call(CollectiveKind collective, config::WireType type, int64_t elements,
+                                 int64_t element_bytes, const GroupPlace& group,
+                                 const std::vector<Algorithm>& algorithms) const {
   const auto bytes = static_cast<double>(config::wire_bytes(type, elements, element_bytes));
   const CollectiveTime time = collective_time(collective, bytes, group, machine_, algorithms);
   return {time.seconds, time.tier, sent_bytes(collective, bytes, group.ranks)};
@@ -71,9 +72,9 @@ double MovementTimes::converting(double values, config::WireType type, config::P
 MovementTime MovementTimes::gather(Movement movement, const Places& places, Hop hop, int64_t elements) const {
   const auto type_of = [&](Hop one) { return schedule::wire_type(config_.layout, sizes_, movement, one); };
   const config::WireType type = type_of(hop);
-  MovementTime time =
-      call(Collective::all_gather, type, places.moved(hop, elements), config::element_bytes(config_.train.precision),
-           places.of(hop), hop == Hop::rails ? rails_gather_ : algorithms_);
+  MovementTime time = call(CollectiveKind::all_gather, type, places.moved(hop, elements),
+                           config::element_bytes(config_.train.precision), places.of(hop),
+                           hop == Hop::rails ? rails_gather_ : algorithms_);
   if (places.whole.ranks == 1) return time;
   const auto values = static_cast<double>(elements), own = values / static_cast<double>(places.whole.ranks);
   if (!config::is_quantized(type)) {
@@ -97,7 +98,7 @@ MovementTime MovementTimes::gather(Movement movement, const Places& places, Hop 
 // In a quantized type a rank encodes all values at random, and decodes as many, one part from each rank. With error
 // feedback it instead encodes its own values to nearest, and decodes the errors and its own payload and encodes the new
 // errors; the sums between nodes are encoded at random all the same.
-MovementTime MovementTimes::reduction(Movement movement, Collective collective, int64_t elements,
+MovementTime MovementTimes::reduction(Movement movement, CollectiveKind collective, int64_t elements,
                                       const GroupPlace& group, Hop hop) const {
   const config::WireType type = schedule::wire_type(config_.layout, sizes_, movement, hop);
   const int64_t gradient = config::element_bytes(config_.train.gradient_type);
@@ -107,20 +108,20 @@ MovementTime MovementTimes::reduction(Movement movement, Collective collective, 
     if (group.ranks == 1) return sums;
     // By rails the sums of a node go on in the type in which they were taken.
     const double before = hop == Hop::rails ? 0 : values;
-    const double kept = collective == Collective::all_reduce ? values : values / static_cast<double>(group.ranks);
+    const double kept = collective == CollectiveKind::all_reduce ? values : values / static_cast<double>(group.ranks);
     const double after = hop == Hop::node ? 0 : kept;
     sums.coding = converting(before + after, type, config_.train.gradient_type);
     return sums;
   }
-  MovementTime exchange = call(Collective::all_to_all, type, elements, gradient, group);
+  MovementTime exchange = call(CollectiveKind::all_to_all, type, elements, gradient, group);
   if (group.ranks == 1) return exchange;
   const machine::Device& device = machine_.device;
   const bool feeds_back = config_.layout.error_feedback && hop != Hop::rails;
   exchange.coding = feeds_back ? 2 * (encoding(values, device.encode) + encoding(values, device.decode))
                                : encoding(values, device.encode_at_random);
   exchange.coding += encoding(values, device.decode);
-  if (collective != Collective::all_reduce) return exchange;
-  const MovementTime sums = call(Collective::all_gather, type, elements, gradient, group);
+  if (collective != CollectiveKind::all_reduce) return exchange;
+  const MovementTime sums = call(CollectiveKind::all_gather, type, elements, gradient, group);
   exchange.seconds += sums.seconds;
   exchange.bytes += sums.bytes;
   exchange.coding +=
@@ -130,7 +131,7 @@ MovementTime MovementTimes::reduction(Movement movement, Collective collective, 
 
 MovementTime MovementTimes::of(Movement movement, Hop hop, int64_t padded) const {
   const auto reduce = [&](const Places& places, int64_t all) {
-    return reduction(movement, Collective::reduce_scatter, places.moved(hop, all), places.of(hop), hop);
+    return reduction(movement, CollectiveKind::reduce_scatter, places.moved(hop, all), places.of(hop), hop);
   };
   switch (movement) {
     case Movement::gather_weights:
@@ -140,11 +141,11 @@ MovementTime MovementTimes::of(Movement movement, Hop hop, int64_t padded) const
     case Movement::reduce_across:
       return reduce(across_, schedule::reduced_elements(movement, sizes_, padded));
     case Movement::reduce_replicas:
-      return reduction(movement, Collective::all_reduce, schedule::reduced_elements(movement, sizes_, padded),
+      return reduction(movement, CollectiveKind::all_reduce, schedule::reduced_elements(movement, sizes_, padded),
                        replicas_.whole, hop);
     case Movement::gather_gradients:
       // These sums are final and keep their type.
-      return call(Collective::all_gather, config::WireType::same, padded / sizes_.optimizer,
+      return call(CollectiveKind::all_gather, config::WireType::same, padded / sizes_.optimizer,
                   config::element_bytes(config_.train.gradient_type), replicas_.whole);
     case Movement::publish:
       return gather(movement, update_, hop, padded / sizes_.weights);

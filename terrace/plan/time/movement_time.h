@@ -42,19 +42,19 @@ class MovementTimes {
   };
 
   Places places_of(const std::vector<int64_t>& members, bool has_two_hops) const;
-  MovementTime call(Collective collective, config::WireType type, int64_t elements, int64_t element_bytes,
+  MovementTime call(CollectiveKind collective, config::WireType type, int64_t elements, int64_t element_bytes,
                     const GroupPlace& group) const {
     return call(collective, type, elements, element_bytes, group, algorithms_);
   }
-  MovementTime call(Collective collective, config::WireType type, int64_t elements, int64_t element_bytes,
+  MovementTime call(CollectiveKind collective, config::WireType type, int64_t elements, int64_t element_bytes,
                     const GroupPlace& group, const std::vector<Algorithm>& algorithms) const;
   // Seconds for so many fp32 values at a rate in bytes/s; 0: that of memory.
   double encoding(double values, double rate) const;
   // Seconds for so many values that are read in the one type and written in the other one.
   double converting(double values, config::WireType type, config::Precision kept) const;
   MovementTime gather(schedule::Movement movement, const Places& places, schedule::Hop hop, int64_t elements) const;
-  MovementTime reduction(schedule::Movement movement, Collective collective, int64_t elements, const GroupPlace& group,
-                         schedule::Hop hop) const;
+  MovementTime reduction(schedule::Movement movement, CollectiveKind collective, int64_t elements,
+                         const GroupPlace& group, schedule::Hop hop) const;
 
   const config::Config& config_;
   const mesh::Mesh& mesh_;

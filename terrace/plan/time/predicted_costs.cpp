@@ -35,16 +35,16 @@ bool ended_at_once(const StepInstruction& one, const machine::Software& software
          schedule::is_first_hop(one);
 }
 
-Collective collective_of(schedule::TensorCollective::Kind kind) {
+CollectiveKind collective_of(schedule::TensorCollective::Kind kind) {
   switch (kind) {
     case schedule::TensorCollective::Kind::all_reduce:
-      return Collective::all_reduce;
+      return CollectiveKind::all_reduce;
     case schedule::TensorCollective::Kind::all_gather:
-      return Collective::all_gather;
+      return CollectiveKind::all_gather;
     case schedule::TensorCollective::Kind::reduce_scatter:
-      return Collective::reduce_scatter;
+      return CollectiveKind::reduce_scatter;
   }
-  return Collective::all_reduce;
+  return CollectiveKind::all_reduce;
 }
 
 }  // namespace
@@ -201,14 +201,14 @@ void PredictedCosts::time_sends() {
   const auto whole = static_cast<double>(largest_output());
   const double bytes = software_.sends_parts ? whole / static_cast<double>(tensor_.ranks) : whole;
   const double gather = software_.sends_parts
-                            ? collective_time(Collective::all_gather, whole, tensor_, machine_, algorithms_).seconds
+                            ? collective_time(CollectiveKind::all_gather, whole, tensor_, machine_, algorithms_).seconds
                             : 0;
   sends_.assign(stages, std::vector<MovementTime>(stages));
   for (const auto& [from, to] : schedule::stage_directions(run_.placement)) {
     const auto sender = static_cast<size_t>(from), receiver = static_cast<size_t>(to);
     const mesh::Group pair{.name = "", .ranks = {ranks[sender], ranks[receiver]}};
     const CollectiveTime time =
-        collective_time(Collective::send, bytes, place_of(pair, machine_, run_.mesh.size()), machine_, algorithms_);
+        collective_time(CollectiveKind::send, bytes, place_of(pair, machine_, run_.mesh.size()), machine_, algorithms_);
     const double least = software_.send_bandwidth > 0 ? bytes / software_.send_bandwidth : 0;
     sends_[sender][receiver] = {std::max(time.seconds, least) + gather, time.tier, bytes};
   }
@@ -252,7 +252,7 @@ void PredictedCosts::time_stages() {
       const mesh::Group pair{.name = "", .ranks = {ranks.front(), ranks.back()}};
       const double bytes =
           gradient * static_cast<double>(run_.padded_elements(copy)) / static_cast<double>(run_.sizes.gradients);
-      shared += collective_time(Collective::all_reduce, bytes, place_of(pair, machine_, run_.mesh.size()), machine_,
+      shared += collective_time(CollectiveKind::all_reduce, bytes, place_of(pair, machine_, run_.mesh.size()), machine_,
                                 algorithms_)
                     .seconds;
     }
@@ -280,7 +280,7 @@ double PredictedCosts::bytes(int64_t stage, const StepInstruction& instruction) 
 }
 
 int64_t PredictedCosts::tensor_tier() const {
-  return collective_time(Collective::all_reduce, 1, tensor_, machine_, algorithms_).tier;
+  return collective_time(CollectiveKind::all_reduce, 1, tensor_, machine_, algorithms_).tier;
 }
 
 double PredictedCosts::tensor_bytes(int64_t stage) const {

@@ -20,8 +20,8 @@ constexpr size_t measured_steps = 3;
 
 // The bytes that a group has sent and the seconds that it has waited so far. Receives are left out, since they wait for
 // the sender's computation too.
-observe::GroupRecord traffic_of(const std::string& name, const comm::Comm& group) {
-  observe::GroupRecord sum{.name = name};
+observe::CommunicationRecord traffic_of(const std::string& name, const comm::Comm& group) {
+  observe::CommunicationRecord sum{.name = name};
   double waiting = 0;
   for (size_t kind = 0; kind < comm::num_kinds; ++kind) {
     if (static_cast<comm::Kind>(kind) == comm::Kind::receive) continue;
@@ -34,9 +34,9 @@ observe::GroupRecord traffic_of(const std::string& name, const comm::Comm& group
   return sum;
 }
 
-std::vector<observe::GroupRecord> traffic_of(parallel::CutModel& cut) {
+std::vector<observe::CommunicationRecord> traffic_of(parallel::CutModel& cut) {
   const parallel::DataGroups& groups = cut.groups;
-  std::vector<observe::GroupRecord> all;
+  std::vector<observe::CommunicationRecord> all;
   const auto add = [&](const char* name, const comm::Comm* group) {
     if (group != nullptr && group->size() > 1) all.push_back(traffic_of(name, *group));
   };
@@ -50,14 +50,14 @@ std::vector<observe::GroupRecord> traffic_of(parallel::CutModel& cut) {
 }
 
 // The traffic between two looks at the groups; groups that sent nothing are left out.
-std::vector<observe::GroupRecord> difference(std::vector<observe::GroupRecord> now,
-                                             const std::vector<observe::GroupRecord>& before) {
+std::vector<observe::CommunicationRecord> difference(std::vector<observe::CommunicationRecord> now,
+                                                     const std::vector<observe::CommunicationRecord>& before) {
   for (size_t i = 0; i < now.size(); ++i) {
     now[i].bytes -= before[i].bytes;
     now[i].moving_seconds -= before[i].moving_seconds;
     *now[i].waiting_seconds -= *before[i].waiting_seconds;
   }
-  std::erase_if(now, [](const observe::GroupRecord& one) { return one.bytes == 0; });
+  std::erase_if(now, [](const observe::CommunicationRecord& one) { return one.bytes == 0; });
   return now;
 }
 
@@ -71,8 +71,8 @@ double optimizer_bytes(optim::AdamW& optimizer) {
 }
 
 // Keeps, of the stages' groups of one name, the group that sends most.
-void keep_larger(const observe::GroupRecord& group, std::vector<observe::GroupRecord>& groups) {
-  const auto known = std::ranges::find(groups, group.name, &observe::GroupRecord::name);
+void keep_larger(const observe::CommunicationRecord& group, std::vector<observe::CommunicationRecord>& groups) {
+  const auto known = std::ranges::find(groups, group.name, &observe::CommunicationRecord::name);
   if (known == groups.end()) {
     groups.push_back(group);
   } else if (group.bytes > known->bytes) {
@@ -130,7 +130,7 @@ class MeasureHook : public train::Hook {
                         .stages = {std::move(stage)},
                         .groups = difference(traffic_of(trainer.cut()), traffic_)});
     observe::StepRecord& record = records_.back();
-    for (observe::GroupRecord& group : record.groups) group.stage = record.stages.front().stage;
+    for (observe::CommunicationRecord& group : record.groups) group.stage = record.stages.front().stage;
   }
 
   // The recorded step with the median time, as the first rank measured it.
@@ -153,7 +153,7 @@ class MeasureHook : public train::Hook {
       if (trainer.rank() != 0) continue;
       const observe::StepRecord of_stage = observe::step_record_of(Json::parse(text));
       all.stages.push_back(of_stage.stages.front());
-      for (const observe::GroupRecord& group : of_stage.groups) keep_larger(group, all.groups);
+      for (const observe::CommunicationRecord& group : of_stage.groups) keep_larger(group, all.groups);
     }
     try {
       if (trainer.rank() == 0) write(trainer, all);
@@ -175,8 +175,8 @@ class MeasureHook : public train::Hook {
       const observe::StepRecord predicted =
           plan::step_record(config::in_phase(config, config::phase_at(config, measured.step)), target);
       write_step_record(predicted, folder / observe::predicted_step_file);
-      for (observe::GroupRecord& group : measured.groups) {
-        const auto same = std::ranges::find(predicted.groups, group.name, &observe::GroupRecord::name);
+      for (observe::CommunicationRecord& group : measured.groups) {
+        const auto same = std::ranges::find(predicted.groups, group.name, &observe::CommunicationRecord::name);
         if (same != predicted.groups.end()) group.tier = same->tier;
       }
       const observe::StepComparison comparison = compare(predicted, measured);
@@ -194,8 +194,8 @@ class MeasureHook : public train::Hook {
 
   Measuring measuring_;
   train::StepRecorder recorder_;
-  std::vector<observe::GroupRecord> traffic_;  // before the present step
-  std::vector<observe::StepRecord> records_;   // of this rank's steps
+  std::vector<observe::CommunicationRecord> traffic_;  // before the present step
+  std::vector<observe::StepRecord> records_;           // of this rank's steps
   int64_t steps_ = 0;
   bool done_ = false;
 };
