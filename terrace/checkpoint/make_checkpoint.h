@@ -12,7 +12,7 @@
 
 namespace terrace::checkpoint {
 
-struct CheckpointRequest {
+struct SaveRequest {
   std::filesystem::path folder;  // of the run
   int64_t step = 0;
   Json trainer;
@@ -23,7 +23,7 @@ struct CheckpointRequest {
 
 // Makes the checkpoint folder/step_N from the files that `write` of each rank puts into the folder that it is called
 // with, a new one under a temporary name; see save() for the rest. `write` makes no calls of the ranks' Comm.
-std::filesystem::path make_checkpoint(const CheckpointRequest& request,
+std::filesystem::path make_checkpoint(const SaveRequest& request,
                                       const std::function<WrittenFiles(const std::filesystem::path&)>& write);
 
 // The size of the state's tensors.

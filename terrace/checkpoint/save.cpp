@@ -57,7 +57,7 @@ constexpr const char* shared_folder =
 // One save, as one of the saving ranks sees it.
 class CheckpointSave {
  public:
-  explicit CheckpointSave(const CheckpointRequest& request)
+  explicit CheckpointSave(const SaveRequest& request)
       : request_(request),
         saving_ranks_(request.ranks),
         partial_(partial_path(request.folder, request.step)),
@@ -161,7 +161,7 @@ class CheckpointSave {
     return keep > 1 ? fmt::format("lower checkpoint.keep = {} or ", keep) : "or ";
   }
 
-  const CheckpointRequest& request_;
+  const SaveRequest& request_;
   const SavingRanks& saving_ranks_;
   const fs::path partial_, final_path_;
   int64_t needed_bytes_ = 0, available_bytes_ = 0;  // of all ranks together
@@ -190,7 +190,7 @@ int64_t needed_bytes(const State& state) {
   return bytes;
 }
 
-fs::path make_checkpoint(const CheckpointRequest& request, const std::function<WrittenFiles(const fs::path&)>& write) {
+fs::path make_checkpoint(const SaveRequest& request, const std::function<WrittenFiles(const fs::path&)>& write) {
   return CheckpointSave(request).run(write);
 }
 

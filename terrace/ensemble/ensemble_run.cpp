@@ -178,7 +178,7 @@ class Training {
       may_be_on_all.push_back(places_ > 1 && step_seconds(members_[i], result_.ranks, problem).has_value());
     }
     if (!problems.empty()) throw UserError(fmt::format("{}", fmt::join(problems, "\n")));
-    Packing packing = pack(costs, places_, may_be_on_all);
+    PackedMembers packing = pack(costs, places_, may_be_on_all);
     const auto whole_numbers = [&](std::vector<size_t>& list) {
       for (size_t& number : list) number = to_train_[number];
     };

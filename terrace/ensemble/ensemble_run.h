@@ -49,7 +49,7 @@ int64_t default_ranks(const std::vector<Member>& members);
 struct EnsembleResult {
   std::vector<MemberProgress> members = {};
   int64_t ranks = 0;
-  Packing packing = {};  // of the members that were not done before
+  PackedMembers packing = {};  // of the members that were not done before
   bool stopped = false;
 };
 

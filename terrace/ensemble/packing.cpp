@@ -9,10 +9,10 @@
 namespace terrace::ensemble {
 namespace {
 
-Packing with_on_all(std::span<const double> costs, int64_t places, const std::vector<size_t>& from_costliest,
-                    std::vector<size_t> on_all) {
-  Packing packing{.on_all = std::move(on_all),
-                  .on_place = std::vector<std::vector<size_t>>(static_cast<size_t>(places))};
+PackedMembers with_on_all(std::span<const double> costs, int64_t places, const std::vector<size_t>& from_costliest,
+                          std::vector<size_t> on_all) {
+  PackedMembers packing{.on_all = std::move(on_all),
+                        .on_place = std::vector<std::vector<size_t>>(static_cast<size_t>(places))};
   double shared = 0;
   for (const size_t member : packing.on_all) shared += costs[member] / static_cast<double>(places);
   std::vector<double> loads(static_cast<size_t>(places), shared);
@@ -29,19 +29,19 @@ Packing with_on_all(std::span<const double> costs, int64_t places, const std::ve
 
 }  // namespace
 
-Packing pack(std::span<const double> costs, int64_t places, const std::vector<bool>& may_be_on_all,
-             double most_over_mean) {
+PackedMembers pack(std::span<const double> costs, int64_t places, const std::vector<bool>& may_be_on_all,
+                   double most_over_mean) {
   TERRACE_CHECK(places > 0, "{} places", places);
   std::vector<size_t> from_costliest(costs.size());
   std::iota(from_costliest.begin(), from_costliest.end(), size_t{0});
   std::ranges::stable_sort(from_costliest, std::ranges::greater{}, [&](size_t member) { return costs[member]; });
   std::vector<size_t> on_all;
-  Packing best = with_on_all(costs, places, from_costliest, on_all);
+  PackedMembers best = with_on_all(costs, places, from_costliest, on_all);
   for (const size_t member : from_costliest) {
     if (best.greatest_over_mean() <= most_over_mean) break;
     if (may_be_on_all.empty() || !may_be_on_all[member]) continue;
     on_all.push_back(member);
-    Packing next = with_on_all(costs, places, from_costliest, on_all);
+    PackedMembers next = with_on_all(costs, places, from_costliest, on_all);
     if (next.greatest < best.greatest) best = std::move(next);
   }
   return best;

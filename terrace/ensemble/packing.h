@@ -9,7 +9,7 @@
 namespace terrace::ensemble {
 
 // Members by their numbers. A place is a rank, or as many ranks as a member's layout needs.
-struct Packing {
+struct PackedMembers {
   std::vector<size_t> on_all = {};                 // members that all places train together, one after another, first
   std::vector<std::vector<size_t>> on_place = {};  // then what each place trains alone, one after another
   double greatest = 0, mean = 0;                   // load of a place
@@ -22,7 +22,7 @@ struct Packing {
 // member goes to the place with the least load (Graham, 1969). Where that leaves the greatest load above
 // `most_over_mean` times the mean, as few of the costliest members as are needed are trained by all places together, of
 // which each then has an equal part. Only members with `may_be_on_all` are trained so; none if that is empty.
-Packing pack(std::span<const double> costs, int64_t places, const std::vector<bool>& may_be_on_all,
-             double most_over_mean = 1.1);
+PackedMembers pack(std::span<const double> costs, int64_t places, const std::vector<bool>& may_be_on_all,
+                   double most_over_mean = 1.1);
 
 }  // namespace terrace::ensemble

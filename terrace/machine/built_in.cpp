@@ -18,8 +18,8 @@ std::vector<std::string> names_of(std::span<const BuiltIn> built_in) {
   return names;
 }
 
-Description find_description(const std::string& file_or_name, std::span<const BuiltIn> built_in,
-                             std::string_view kind) {
+DescriptionFile find_description(const std::string& file_or_name, std::span<const BuiltIn> built_in,
+                                 std::string_view kind) {
   if (file_or_name.ends_with(".toml") || file_or_name.find('/') != std::string::npos) {
     return {read_text(file_or_name), file_or_name};
   }
@@ -33,14 +33,14 @@ Description find_description(const std::string& file_or_name, std::span<const Bu
 }
 
 Machine load(const std::string& file_or_name) {
-  const Description description = find_description(file_or_name, built_in_machines(), "machine");
+  const DescriptionFile description = find_description(file_or_name, built_in_machines(), "machine");
   return parse(description.toml, description.file_name);
 }
 
 std::vector<std::string> names() { return names_of(built_in_machines()); }
 
 Software load_software(const std::string& file_or_name) {
-  const Description description = find_description(file_or_name, built_in_software(), "software");
+  const DescriptionFile description = find_description(file_or_name, built_in_software(), "software");
   return parse_software(description.toml, description.file_name);
 }
 

@@ -18,13 +18,14 @@ struct BuiltIn {
 std::span<const BuiltIn> built_in_machines();
 std::span<const BuiltIn> built_in_software();
 
-struct Description {
+struct DescriptionFile {
   std::string toml, file_name;
 };
 
 // The contents of a file, which a name with a slash or the ending ".toml" means, or of the built-in description of this
 // name. Throws UserError if there is none; `kind` says what was looked for: "machine".
-Description find_description(const std::string& file_or_name, std::span<const BuiltIn> built_in, std::string_view kind);
+DescriptionFile find_description(const std::string& file_or_name, std::span<const BuiltIn> built_in,
+                                 std::string_view kind);
 
 std::vector<std::string> names_of(std::span<const BuiltIn> built_in);
 

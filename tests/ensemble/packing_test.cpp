@@ -10,7 +10,7 @@
 namespace terrace::ensemble {
 namespace {
 
-std::vector<size_t> all_members(const Packing& packing) {
+std::vector<size_t> all_members(const PackedMembers& packing) {
   std::vector<size_t> members = packing.on_all;
   for (const std::vector<size_t>& place : packing.on_place) members.insert(members.end(), place.begin(), place.end());
   std::ranges::sort(members);
@@ -27,7 +27,7 @@ TEST(Packing, IsEvenAndTrainsEachMemberOnce) {
         costs.push_back(std::uniform_real_distribution<double>(1, 30)(draw));
         numbers.push_back(i);
       }
-      const Packing packing = pack(costs, places, std::vector<bool>(count, true));
+      const PackedMembers packing = pack(costs, places, std::vector<bool>(count, true));
       EXPECT_EQ(all_members(packing), numbers);
       EXPECT_LE(packing.greatest_over_mean(), 1.1) << count << " members on " << places << " places";
     }
@@ -36,27 +36,27 @@ TEST(Packing, IsEvenAndTrainsEachMemberOnce) {
 
 TEST(Packing, TrainsAloneWhatFitsEvenly) {
   const std::vector<double> costs = {4, 3, 3, 2, 2, 2};
-  const Packing packing = pack(costs, 2, std::vector<bool>(6, true));
+  const PackedMembers packing = pack(costs, 2, std::vector<bool>(6, true));
   EXPECT_TRUE(packing.on_all.empty());
   EXPECT_DOUBLE_EQ(packing.greatest, 8);
   EXPECT_DOUBLE_EQ(packing.mean, 8);
 }
 
 TEST(Packing, TrainsTheFifthOfFiveEqualMembersOnBothPlaces) {
-  const Packing packing = pack(std::vector<double>(5, 6.0), 2, std::vector<bool>(5, true));
+  const PackedMembers packing = pack(std::vector<double>(5, 6.0), 2, std::vector<bool>(5, true));
   EXPECT_EQ(packing.on_all.size(), 1u);
   EXPECT_DOUBLE_EQ(packing.greatest, 15);
 }
 
 TEST(Packing, KeepsOffAllPlacesWhatDoesNotFitThere) {
-  const Packing packing = pack(std::vector<double>(5, 6.0), 2, {false, false, false, false, false});
+  const PackedMembers packing = pack(std::vector<double>(5, 6.0), 2, {false, false, false, false, false});
   EXPECT_TRUE(packing.on_all.empty());
   EXPECT_DOUBLE_EQ(packing.greatest, 18);
   EXPECT_EQ(pack(std::vector<double>(5, 6.0), 2, {false, true, false, false, false}).on_all, std::vector<size_t>{1});
 }
 
 TEST(Packing, HasNothingToDoWithoutMembers) {
-  const Packing packing = pack({}, 3, {});
+  const PackedMembers packing = pack({}, 3, {});
   EXPECT_TRUE(all_members(packing).empty());
   EXPECT_EQ(packing.greatest_over_mean(), 1);
 }

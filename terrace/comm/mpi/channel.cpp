@@ -39,7 +39,7 @@ void MpiChannel::separate() {
   check_mpi(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
-void MpiChannel::share(const ProcessIdentity& first) {
+void MpiChannel::share(const PeerIdentity& first) {
   const RingSize size = choices_.limits.rings;
   TERRACE_CHECK(size.slot_bytes >= RingSize::alignment * (this->size() - 1), "slots of {} bytes for {} members",
                 size.slot_bytes, this->size());

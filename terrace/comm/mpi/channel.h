@@ -37,7 +37,7 @@ class MpiChannel {
   // Makes slot rings in shared memory for a group whose members are processes of one machine; `first` identifies the
   // process of the first member. A collective, called after separate(). The channel has no rings where one of the
   // processes may not map the memory of the first.
-  void share(const ProcessIdentity& first);
+  void share(const PeerIdentity& first);
   // Says that the group failed: its members may never take part in freeing the communicator.
   void abandon() { separated_ = false; }
 

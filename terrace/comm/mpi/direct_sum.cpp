@@ -25,8 +25,8 @@ class DirectSum final : public MpiOperation {
     std::vector<char> terms;  // of the other members, in their order
   };
 
-  ElementRange part(int64_t member) const;
-  ElementRange member_piece(int64_t member, int64_t piece) const;
+  BufferRange part(int64_t member) const;
+  BufferRange member_piece(int64_t member, int64_t piece) const;
   Slot& slot(int64_t piece) { return slots_[static_cast<size_t>(piece % depth)]; }
   char* term(int64_t member, int64_t piece);
   void* total(int64_t piece) const;
@@ -57,13 +57,13 @@ DirectSum::DirectSum(std::shared_ptr<MpiChannel> channel, const Call& c) : MpiOp
 }
 
 // The elements that the member adds.
-ElementRange DirectSum::part(int64_t member) const {
+BufferRange DirectSum::part(int64_t member) const {
   if (everyone_adds_) return {0, call().count};
   const int64_t blocks = call().kind == Kind::reduce_scatter ? channel().size() : 1;
   return part_of(member, part_count_, blocks * call().count);
 }
 
-ElementRange DirectSum::member_piece(int64_t member, int64_t piece) const {
+BufferRange DirectSum::member_piece(int64_t member, int64_t piece) const {
   return piece_of(part(member), piece, piece_count_);
 }
 
@@ -105,14 +105,14 @@ void DirectSum::post_terms(int64_t piece) {
   }
   for (int64_t step = 1; step < members; ++step) {
     const int64_t to = (me + step) % members;
-    const ElementRange theirs = member_piece(to, piece);
+    const BufferRange theirs = member_piece(to, piece);
     send(static_cast<const char*>(call().from) + theirs.begin * size_of(call().type), theirs.count, to, TagUse::terms,
          here);
   }
 }
 
 void DirectSum::add(int64_t piece) {
-  const ElementRange own = member_piece(channel().member(), piece);
+  const BufferRange own = member_piece(channel().member(), piece);
   if (own.count == 0) return;
   std::vector<const void*> from;
   from.reserve(static_cast<size_t>(channel().size()));
@@ -129,7 +129,7 @@ void DirectSum::post_totals(int64_t piece) {
   const int64_t members = channel().size(), me = channel().member();
   for (int64_t step = 1; step < members; ++step) {
     const int64_t from = (me + members - step) % members, to = (me + step) % members;
-    const ElementRange theirs = member_piece(from, piece);
+    const BufferRange theirs = member_piece(from, piece);
     receive(static_cast<char*>(call().to) + theirs.begin * size_of(call().type), theirs.count, from, TagUse::totals,
             slot(piece));
     send(total(piece), member_piece(me, piece).count, to, TagUse::totals, slot(piece));

@@ -41,7 +41,7 @@ class SignalsBlocked {
 }  // namespace
 
 MpiEngine::MpiEngine(MpiLibrary& library, const WorldOptions& options, FlightRecorder& flight,
-                     const std::vector<ProcessIdentity>& identities)
+                     const std::vector<PeerIdentity>& identities)
     : options_(options),
       flight_(flight),
       rank_(flight.rank()),

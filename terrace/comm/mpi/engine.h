@@ -28,7 +28,7 @@ class MpiEngine {
 
   // A collective of all ranks; `identities` are their processes.
   MpiEngine(MpiLibrary& library, const WorldOptions& options, FlightRecorder& flight,
-            const std::vector<ProcessIdentity>& identities);
+            const std::vector<PeerIdentity>& identities);
   ~MpiEngine();
   MpiEngine(const MpiEngine&) = delete;
   MpiEngine& operator=(const MpiEngine&) = delete;

@@ -150,7 +150,7 @@ class MpiWorld final : public World {
   void count_ranks();
   void count_cores(MPI_Comm node);
   void check_even(const std::vector<int>& ranks_there) const;
-  std::vector<ProcessIdentity> exchange_identities() const;
+  std::vector<PeerIdentity> exchange_identities() const;
   bool on_one_machine(const mesh::Group& group) const;
   void wait_for_members(const std::shared_ptr<MpiChannel>& channel);
 
@@ -161,7 +161,7 @@ class MpiWorld final : public World {
   int rank_ = 0, size_ = 0, ranks_per_node_ = 0;
   int64_t cores_per_rank_ = 1;
   std::vector<int> machines_;  // by rank: the first rank of its machine
-  std::vector<ProcessIdentity> identities_;
+  std::vector<PeerIdentity> identities_;
   std::optional<int> gpu_;
   const bool may_share_gpus_;
   bool goes_through_host_ = false;  // since NCCL refuses the ranks of a GPU
@@ -263,9 +263,9 @@ void MpiWorld::check_even(const std::vector<int>& ranks_there) const {
       fewest);
 }
 
-std::vector<ProcessIdentity> MpiWorld::exchange_identities() const {
-  std::vector<ProcessIdentity> identities(static_cast<size_t>(size_));
-  const ProcessIdentity own = own_process_identity();
+std::vector<PeerIdentity> MpiWorld::exchange_identities() const {
+  std::vector<PeerIdentity> identities(static_cast<size_t>(size_));
+  const PeerIdentity own = own_process_identity();
   check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, identities.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD),
             "MPI_Allgather");
   return identities;

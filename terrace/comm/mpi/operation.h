@@ -65,19 +65,19 @@ class MpiOperation {
 };
 
 // The elements [begin, begin + count) of a buffer.
-struct ElementRange {
+struct BufferRange {
   int64_t begin = 0;
   int64_t count = 0;
 };
 
 // The part of a member where each member has `longest` of the `total` elements and the last members fewer or none.
-inline ElementRange part_of(int64_t member, int64_t max_message_bytes, int64_t total) {
+inline BufferRange part_of(int64_t member, int64_t max_message_bytes, int64_t total) {
   const int64_t begin = member * max_message_bytes;
   return {begin, std::clamp<int64_t>(total - begin, 0, max_message_bytes)};
 }
 
 // The piece with this number of a part in pieces of `longest` elements; empty behind the end of the part.
-inline ElementRange piece_of(const ElementRange& part, int64_t piece, int64_t max_message_bytes) {
+inline BufferRange piece_of(const BufferRange& part, int64_t piece, int64_t max_message_bytes) {
   const int64_t skipped = piece * max_message_bytes;
   return {part.begin + skipped, std::clamp<int64_t>(part.count - skipped, 0, max_message_bytes)};
 }

@@ -28,12 +28,12 @@ std::string process_namespace() {
 
 }  // namespace
 
-ProcessIdentity own_process_identity() {
+PeerIdentity own_process_identity() {
   const std::string kernel = boot_id() + process_namespace();
   return {.process_id = getpid(), .kernel = XXH3_64bits(kernel.data(), kernel.size())};
 }
 
-PeerProcesses::PeerProcesses(const std::vector<ProcessIdentity>& identities, int64_t own_rank) {
+PeerProcesses::PeerProcesses(const std::vector<PeerIdentity>& identities, int64_t own_rank) {
   for (size_t rank = 0; rank < identities.size(); ++rank) {
     if (static_cast<int64_t>(rank) == own_rank) continue;
     if (identities[rank].kernel != identities[static_cast<size_t>(own_rank)].kernel) continue;

@@ -8,19 +8,19 @@
 namespace terrace::comm {
 
 // Identifies a process to processes with the same kernel and process-id namespace. Plain bytes that can be sent.
-struct ProcessIdentity {
+struct PeerIdentity {
   int64_t process_id = 0;
   uint64_t kernel = 0;  // boot and process-id namespace, hashed
 
-  bool operator==(const ProcessIdentity&) const = default;
+  bool operator==(const PeerIdentity&) const = default;
 };
 
-ProcessIdentity own_process_identity();
+PeerIdentity own_process_identity();
 
 class PeerProcesses {
  public:
   // `identities` has one entry for each rank. Watches the processes that this one can see; needs Linux 5.3 or newer.
-  PeerProcesses(const std::vector<ProcessIdentity>& identities, int64_t own_rank);
+  PeerProcesses(const std::vector<PeerIdentity>& identities, int64_t own_rank);
   ~PeerProcesses();
   PeerProcesses(const PeerProcesses&) = delete;
   PeerProcesses& operator=(const PeerProcesses&) = delete;

@@ -168,7 +168,7 @@ class SharedCollective final : public SharedOperation {
   void plan_pieces();
   Slot slot_of(int64_t slot) const;
   int64_t slot_with_terms(int64_t piece) const { return piece == 0 ? 0 : 2 * piece - 1; }
-  ElementRange range_of(int64_t member, int64_t piece) const;
+  BufferRange range_of(int64_t member, int64_t piece) const;
   int64_t own() const { return channel().member(); }
   // The byte at which the writer's piece for a member begins in a slot.
   int64_t offset_in_slot(const Slot& slot, int64_t writer, int64_t member) const;
@@ -177,7 +177,7 @@ class SharedCollective final : public SharedOperation {
   bool may_fill(int64_t slot) const override;
   void fill(int64_t slot, std::byte* room) override;
   // Copies this member's own block to its result, unless it is there already.
-  void copy_own_block(const char* source, const ElementRange& target);
+  void copy_own_block(const char* source, const BufferRange& target);
   bool read(int64_t slot) override;
   void add(const Slot& slot);
 
@@ -220,11 +220,11 @@ SharedCollective::Slot SharedCollective::slot_of(int64_t slot) const {
   return {.for_each = terms, .piece = terms ? next : (slot - 1) / 2};
 }
 
-ElementRange SharedCollective::range_of(int64_t member, int64_t piece) const {
+BufferRange SharedCollective::range_of(int64_t member, int64_t piece) const {
   const Call& c = call();
   const bool in_blocks = c.kind == Kind::all_gather || c.kind == Kind::all_to_all || c.kind == Kind::reduce_scatter;
   const int64_t total = c.count * (in_blocks ? channel().size() : 1);
-  const ElementRange part = sends_totals_ || in_blocks ? part_of(member, part_count_, total) : ElementRange{0, total};
+  const BufferRange part = sends_totals_ || in_blocks ? part_of(member, part_count_, total) : BufferRange{0, total};
   return piece_of(part, piece, piece_count_);
 }
 
@@ -250,7 +250,7 @@ bool SharedCollective::may_fill(int64_t slot) const {
 void SharedCollective::fill(int64_t slot, std::byte* room) {
   const Slot it = slot_of(slot);
   if (!it.for_each) {
-    const ElementRange range = range_of(own(), it.piece);
+    const BufferRange range = range_of(own(), it.piece);
     const bool own_block = call().kind == Kind::all_gather;
     const char* const source =
         (sends_totals_ ? to() : from()) + (own_block ? it.piece * piece_count_ : range.begin) * bytes();
@@ -261,12 +261,12 @@ void SharedCollective::fill(int64_t slot, std::byte* room) {
   }
   for (int64_t member = 0; member < channel().size(); ++member) {
     if (member == own()) continue;
-    const ElementRange range = range_of(member, it.piece);
+    const BufferRange range = range_of(member, it.piece);
     copy(room + offset_in_slot(it, own(), member), from() + range.begin * bytes(), range.count * bytes());
   }
 }
 
-void SharedCollective::copy_own_block(const char* source, const ElementRange& target) {
+void SharedCollective::copy_own_block(const char* source, const BufferRange& target) {
   char* const own_target = to() + target.begin * bytes();
   if (source != own_target) copy(own_target, source, target.count * bytes());
 }
@@ -282,7 +282,7 @@ bool SharedCollective::read(int64_t slot) {
   if (adds(it)) add(it);
   for (int64_t member = 0; member < channel().size(); ++member) {
     if (!is_read(member)) continue;
-    const ElementRange range = range_of(member, it.piece);
+    const BufferRange range = range_of(member, it.piece);
     if (!adds(it)) {
       copy(to() + range.begin * bytes(), found_[static_cast<size_t>(member)] + offset_in_slot(it, member, own()),
            range.count * bytes());
@@ -293,7 +293,7 @@ bool SharedCollective::read(int64_t slot) {
 }
 
 void SharedCollective::add(const Slot& slot) {
-  const ElementRange range = range_of(own(), slot.piece);
+  const BufferRange range = range_of(own(), slot.piece);
   if (range.count == 0) return;
   std::vector<const void*> terms;
   terms.reserve(static_cast<size_t>(channel().size()));
