@@ -36,11 +36,11 @@ class Arenas {
     char* const place = found->second;
     const size_t whole = found->first;
     free_.erase(found);
-    Extent& extent = extents_.at(place);
-    extent.used = true;
+    Region& region = regions_.at(place);
+    region.used = true;
     if (whole > size) {
-      extent.size = size;
-      extents_.emplace(place + size, Extent{whole - size, false, false});
+      region.size = size;
+      regions_.emplace(place + size, Region{whole - size, false, false});
       free_.emplace(whole - size, place + size);
     }
     used_ += size;
@@ -50,29 +50,29 @@ class Arenas {
   // False if the address is not one of an arena.
   bool give_back(void* at) {
     const std::lock_guard lock(mutex_);
-    auto extent = extents_.find(static_cast<char*>(at));
-    if (extent == extents_.end()) return false;
-    TERRACE_CHECK(extent->second.used, "memory of a tensor was freed twice");
-    extent->second.used = false;
-    used_ -= extent->second.size;
-    if (const auto next = std::next(extent); next != extents_.end() && joins(*next)) join(extent, next);
-    if (!extent->second.first) {
-      if (const auto before = std::prev(extent); !before->second.used) {
+    auto region = regions_.find(static_cast<char*>(at));
+    if (region == regions_.end()) return false;
+    TERRACE_CHECK(region->second.used, "memory of a tensor was freed twice");
+    region->second.used = false;
+    used_ -= region->second.size;
+    if (const auto next = std::next(region); next != regions_.end() && joins(*next)) join(region, next);
+    if (!region->second.first) {
+      if (const auto before = std::prev(region); !before->second.used) {
         free_.erase({before->second.size, before->first});
-        before->second.size += extent->second.size;
-        extents_.erase(extent);
-        extent = before;
+        before->second.size += region->second.size;
+        regions_.erase(region);
+        region = before;
       }
     }
-    free_.emplace(extent->second.size, extent->first);
+    free_.emplace(region->second.size, region->first);
     return true;
   }
 
-  // The size of the extent at an address; nothing if the address is not one of an arena.
+  // The size of the region at an address; nothing if the address is not one of an arena.
   std::optional<int64_t> size_of(void* at) {
     const std::lock_guard lock(mutex_);
-    const auto extent = extents_.find(static_cast<char*>(at));
-    return extent == extents_.end() ? std::nullopt : std::optional(static_cast<int64_t>(extent->second.size));
+    const auto region = regions_.find(static_cast<char*>(at));
+    return region == regions_.end() ? std::nullopt : std::optional(static_cast<int64_t>(region->second.size));
   }
 
   HostMemory figures() {
@@ -81,19 +81,19 @@ class Arenas {
   }
 
  private:
-  struct Extent {
+  struct Region {
     size_t size;
     bool used;
-    bool first;  // the first one of its arena, which must not be joined with the extent before it
+    bool first;  // the first one of its arena, which must not be joined with the region before it
   };
-  using Extents = std::map<char*, Extent>;
+  using Regions = std::map<char*, Region>;
 
-  static bool joins(const Extents::value_type& next) { return !next.second.used && !next.second.first; }
+  static bool joins(const Regions::value_type& next) { return !next.second.used && !next.second.first; }
 
-  void join(Extents::iterator extent, Extents::iterator next) {
+  void join(Regions::iterator region, Regions::iterator next) {
     free_.erase({next->second.size, next->first});
-    extent->second.size += next->second.size;
-    extents_.erase(next);
+    region->second.size += next->second.size;
+    regions_.erase(next);
   }
 
   std::set<std::pair<size_t, char*>>::iterator add_arena(size_t bytes) {
@@ -108,12 +108,12 @@ class Arenas {
     if (char* const end = begin + huge_page; end > place) munmap(place + size, static_cast<size_t>(end - place));
     madvise(place, size, MADV_HUGEPAGE);  // a hint: a system without huge pages uses ordinary ones
     kept_ += size;
-    extents_.emplace(place, Extent{size, false, true});
+    regions_.emplace(place, Region{size, false, true});
     return free_.emplace(size, place).first;
   }
 
   std::mutex mutex_;
-  Extents extents_;
+  Regions regions_;
   std::set<std::pair<size_t, char*>> free_;  // by size, then address, so that every run chooses the same best fit
   size_t used_ = 0, kept_ = 0;
 };

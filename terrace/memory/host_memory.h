@@ -7,7 +7,7 @@
 namespace terrace::memory {
 
 // Replaces torch's CPU allocator for the whole process. Large tensors then come from arenas of huge pages, which are
-// never returned to the system: an allocation takes the best fit among the free extents, and a freed extent is joined
+// never returned to the system: an allocation takes the best fit among the free regions, and a freed region is joined
 // with its free neighbours. Small tensors come from malloc, which is configured to keep its memory too. Tensors that
 // were allocated before stay where they are. Further calls have no effect.
 void keep_host_memory();

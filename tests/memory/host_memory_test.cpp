@@ -1,4 +1,4 @@
-// Checks the allocator of host memory: reuse, joining of free extents, accounting, and the contents of tensors.
+// Checks the allocator of host memory: reuse, joining of free regions, accounting, and the contents of tensors.
 #include "terrace/memory/host_memory.h"
 
 #include <ATen/ops/arange.h>
