@@ -34,22 +34,22 @@ struct NamedTensor {
   std::optional<ElementRange> range = std::nullopt;
 };
 
-// A group of tensors: "weights" (fp32 masters), "optimizer_m" or "optimizer_v", "buffers" of models that have some, and
-// "gradient_errors" of runs with error feedback, in which each rank has tensors of its own. Each rank writes one file
-// for each group. With several ranks a rank names every tensor of its stage, with an empty range where it holds no
-// element of it.
-struct Group {
+// A collection of tensors: "weights" (fp32 masters), "optimizer_m" or "optimizer_v", "buffers" of models that have
+// some, and "gradient_errors" of runs with error feedback, in which each rank has tensors of its own. Each rank writes
+// one file for each collection. With several ranks a rank names every tensor of its stage, with an empty range where it
+// holds no element of it.
+struct Collection {
   std::string name;
   std::vector<NamedTensor> tensors;
 };
 
-// The group of the tensors that are saved and not trained (nn::Buffer). A checkpoint without it holds none.
-inline constexpr const char* buffers_group = "buffers";
+// The collection of the tensors that are saved and not trained (nn::Buffer). A checkpoint without it holds none.
+inline constexpr const char* buffers_collection = "buffers";
 
 // Everything that a run continues from.
 struct State {
   int64_t step = 0;
-  std::vector<Group> groups;
+  std::vector<Collection> collections;
   Json trainer;  // the trainer's own state, kept verbatim: samples drawn, loss scale, random state, threads, kernels
   config::Config config;
   std::vector<AttachedFile> attached = {};
@@ -89,7 +89,7 @@ std::optional<std::filesystem::path> newest(const std::filesystem::path& folder)
 std::filesystem::path resolve(const std::filesystem::path& path);
 
 struct Manifest;
-struct GroupRecord;
+struct CollectionRecord;
 
 // A checkpoint opened for reading. Opening checks the marker, the manifest and the files' sizes. Throws UserError that
 // names the damaged file and, where the run has another complete checkpoint, how to continue from the newest.
@@ -113,24 +113,24 @@ class Reader {
   // Copies every named tensor's slice or range into the given tensors, whatever slices were saved. The tensors may have
   // any float type and device; values are converted. Throws one UserError with all missing, unknown or wrongly shaped
   // names before anything is copied. Then it checks the size and checksum of each file with wanted elements; it opens
-  // no other file. Thread-safe, and no other rank needs to take part. The group's tensors with the names `left_out` may
-  // be in the checkpoint and not be wanted.
-  void read(const Group& group, const std::set<std::string>& left_out = {}) const;
-  // Reads like read() a group that may hold tensors that are not wanted, such as those of other ranks.
-  void read_some(const Group& group) const;
+  // no other file. Thread-safe, and no other rank needs to take part. The collection's tensors with the names
+  // `left_out` may be in the checkpoint and not be wanted.
+  void read(const Collection& collection, const std::set<std::string>& left_out = {}) const;
+  // Reads like read() a collection that may hold tensors that are not wanted, such as those of other ranks.
+  void read_some(const Collection& collection) const;
 
   // Throws the error that read() would throw about names and shapes. Uses no values, so that the tensors may be without
   // memory (of the meta device).
-  void check_fits(const Group& group, const std::set<std::string>& left_out = {}) const;
-  // The whole shapes of a group's tensors by name.
-  std::map<std::string, std::vector<int64_t>> shapes(const std::string& group) const;
-  // Reads every file of the group, and throws UserError that names the first damaged one.
-  void check_files(const std::string& group) const;
+  void check_fits(const Collection& collection, const std::set<std::string>& left_out = {}) const;
+  // The whole shapes of a collection's tensors by name.
+  std::map<std::string, std::vector<int64_t>> shapes(const std::string& collection) const;
+  // Reads every file of the collection, and throws UserError that names the first damaged one.
+  void check_files(const std::string& collection) const;
 
  private:
   enum class Unwanted { refuse, accept };
-  void read(const Group& group, Unwanted unwanted, const std::set<std::string>& left_out) const;
-  const GroupRecord& group_record(const std::string& name) const;
+  void read(const Collection& collection, Unwanted unwanted, const std::set<std::string>& left_out) const;
+  const CollectionRecord& collection_record(const std::string& name) const;
   void open(int64_t member, int64_t members);
 
   std::filesystem::path path_;

@@ -148,9 +148,9 @@ TensorFile parse_tensor_file(const Node& node) {
 }
 
 // Rejects slices that overlap, since their sizes could hide that elements are missing.
-void check_slices(const Node& node, const GroupRecord& group) {
+void check_slices(const Node& node, const CollectionRecord& collection) {
   std::map<std::string_view, TensorRecords> slices;
-  for (const TensorFile& file : group.files) {
+  for (const TensorFile& file : collection.files) {
     for (const TensorRecord& tensor : file.tensors) slices[tensor.name].push_back(&tensor);
   }
   for (const auto& [name, records] : slices) {
@@ -166,17 +166,17 @@ void check_slices(const Node& node, const GroupRecord& group) {
   }
 }
 
-GroupRecord parse_group(const Node& node) {
-  GroupRecord group;
-  group.name = node["name"].text();
-  for (const Node& item : node["files"].items()) group.files.push_back(parse_tensor_file(item));
-  check_slices(node, group);
-  return group;
+CollectionRecord parse_collection(const Node& node) {
+  CollectionRecord collection;
+  collection.name = node["name"].text();
+  for (const Node& item : node["files"].items()) collection.files.push_back(parse_tensor_file(item));
+  check_slices(node, collection);
+  return collection;
 }
 
 bool has_parts(const Manifest& manifest) {
-  for (const GroupRecord& group : manifest.groups) {
-    for (const TensorFile& file : group.files) {
+  for (const CollectionRecord& collection : manifest.collections) {
+    for (const TensorFile& file : collection.files) {
       if (!std::ranges::all_of(file.tensors, [](const auto& tensor) { return tensor.entry == tensor.name; })) {
         return true;
       }
@@ -211,24 +211,26 @@ Json parse_checked(std::string_view text, std::string_view file_name) {
 std::vector<FileRecord> Manifest::files() const {
   std::vector<FileRecord> files = {config};
   for (const auto& [role, file] : attached) files.push_back(file);
-  for (const GroupRecord& group : groups) {
-    for (const TensorFile& file : group.files) files.push_back(file.file);
+  for (const CollectionRecord& collection : collections) {
+    for (const TensorFile& file : collection.files) files.push_back(file.file);
   }
   return files;
 }
 
-Json group_json(const GroupRecord& group) {
+Json collection_json(const CollectionRecord& collection) {
   Json files = Json::array();
-  for (const TensorFile& file : group.files) {
+  for (const TensorFile& file : collection.files) {
     Json record = file_json(file.file);
     record["tensors"] = Json::array();
     for (const TensorRecord& tensor : file.tensors) record["tensors"].push_back(tensor_json(tensor));
     files.push_back(std::move(record));
   }
-  return {{"name", group.name}, {"files", std::move(files)}};
+  return {{"name", collection.name}, {"files", std::move(files)}};
 }
 
-GroupRecord parse_group(const Json& json, std::string_view file_name) { return parse_group(Node(json, file_name, "")); }
+CollectionRecord parse_collection(const Json& json, std::string_view file_name) {
+  return parse_collection(Node(json, file_name, ""));
+}
 
 std::string dump_manifest(const Manifest& manifest) {
   const int64_t format = has_parts(manifest) ? manifest_format : 1;
@@ -241,7 +243,7 @@ std::string dump_manifest(const Manifest& manifest) {
   }
   json["trainer"] = manifest.trainer;
   json["groups"] = Json::array();
-  for (const GroupRecord& group : manifest.groups) json["groups"].push_back(group_json(group));
+  for (const CollectionRecord& collection : manifest.collections) json["groups"].push_back(collection_json(collection));
   json["checksum"] = text_checksum(json);
   return json.dump(1) + "\n";
 }
@@ -262,7 +264,7 @@ Manifest parse_manifest(std::string_view text, std::string_view file_name) {
     }
   }
   manifest.trainer = root["trainer"].json();
-  for (const Node& group : root["groups"].items()) manifest.groups.push_back(parse_group(group));
+  for (const Node& collection : root["groups"].items()) manifest.collections.push_back(parse_collection(collection));
   return manifest;
 }
 

@@ -45,16 +45,16 @@ struct TensorFile {
   bool operator==(const TensorFile&) const = default;
 };
 
-struct GroupRecord {
+struct CollectionRecord {
   std::string name;
   std::vector<TensorFile> files;
-  bool operator==(const GroupRecord&) const = default;
+  bool operator==(const CollectionRecord&) const = default;
 };
 
 struct Manifest {
   std::string terrace_version;
   int64_t step = 0;
-  std::vector<GroupRecord> groups;
+  std::vector<CollectionRecord> collections;
   FileRecord config;
   std::map<std::string, FileRecord> attached = {};  // by role
   Json trainer;
@@ -68,11 +68,11 @@ std::string dump_manifest(const Manifest& manifest);
 
 // Throws UserError that names `file_name` and the first problem: text that is not JSON, a wrong checksum, an unknown
 // format, a key that is missing or has another type, a file name outside the folder, a slice outside its tensor, or an
-// element that a group has twice.
+// element that a collection has twice.
 Manifest parse_manifest(std::string_view text, std::string_view file_name);
 
-// One group alone as JSON, and its parsing with the same checks.
-Json group_json(const GroupRecord& group);
-GroupRecord parse_group(const Json& json, std::string_view file_name);
+// One collection alone as JSON, and its parsing with the same checks.
+Json collection_json(const CollectionRecord& collection);
+CollectionRecord parse_collection(const Json& json, std::string_view file_name);
 
 }  // namespace terrace::checkpoint

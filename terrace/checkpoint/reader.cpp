@@ -77,10 +77,11 @@ struct Copy {
   at::Tensor to;
 };
 
-// The copies that fill the wanted tensors of a group, and the problems that prevent it.
+// The copies that fill the wanted tensors of a collection, and the problems that prevent it.
 class ReadPlan {
  public:
-  ReadPlan(const GroupRecord& stored, const Group& wanted, bool wants_all, const std::set<std::string>& left_out) {
+  ReadPlan(const CollectionRecord& stored, const Collection& wanted, bool wants_all,
+           const std::set<std::string>& left_out) {
     for (const TensorFile& file : stored.files) {
       for (const TensorRecord& record : file.tensors) stored_[record.name].push_back({&file, &record});
     }
@@ -149,10 +150,10 @@ class ReadPlan {
   std::vector<Copy> copies_;
 };
 
-void refuse_misfit(const ReadPlan& plan, const Group& group, const std::filesystem::path& checkpoint) {
+void refuse_misfit(const ReadPlan& plan, const Collection& collection, const std::filesystem::path& checkpoint) {
   if (plan.problems().empty()) return;
-  throw UserError::of("the {} of checkpoint {} do not fit this model:\n  {}\nUse the [model] of its {}", group.name,
-                      checkpoint.string(), fmt::join(plan.problems(), "\n  "), config_name);
+  throw UserError::of("the {} of checkpoint {} do not fit this model:\n  {}\nUse the [model] of its {}",
+                      collection.name, checkpoint.string(), fmt::join(plan.problems(), "\n  "), config_name);
 }
 
 }  // namespace
@@ -210,44 +211,44 @@ AttachedPaths Reader::attached() const {
   return paths;
 }
 
-const GroupRecord& Reader::group_record(const std::string& name) const {
-  static const GroupRecord no_buffers{.name = buffers_group, .files = {}};
+const CollectionRecord& Reader::collection_record(const std::string& name) const {
+  static const CollectionRecord no_buffers{.name = buffers_collection, .files = {}};
   std::vector<std::string> names;
-  for (const GroupRecord& group : manifest_->groups) {
-    if (group.name == name) return group;
-    names.push_back(group.name);
+  for (const CollectionRecord& collection : manifest_->collections) {
+    if (collection.name == name) return collection;
+    names.push_back(collection.name);
   }
-  if (name == buffers_group) return no_buffers;
+  if (name == buffers_collection) return no_buffers;
   throw UserError::of("checkpoint {} has no group '{}'; it holds {}", path_.string(), name, fmt::join(names, ", "));
 }
 
-void Reader::read(const Group& group, const std::set<std::string>& left_out) const {
-  read(group, Unwanted::refuse, left_out);
+void Reader::read(const Collection& collection, const std::set<std::string>& left_out) const {
+  read(collection, Unwanted::refuse, left_out);
 }
 
-void Reader::read_some(const Group& group) const { read(group, Unwanted::accept, {}); }
+void Reader::read_some(const Collection& collection) const { read(collection, Unwanted::accept, {}); }
 
-void Reader::check_fits(const Group& group, const std::set<std::string>& left_out) const {
-  refuse_misfit(ReadPlan(group_record(group.name), group, true, left_out), group, path_);
+void Reader::check_fits(const Collection& collection, const std::set<std::string>& left_out) const {
+  refuse_misfit(ReadPlan(collection_record(collection.name), collection, true, left_out), collection, path_);
 }
 
-std::map<std::string, std::vector<int64_t>> Reader::shapes(const std::string& group) const {
+std::map<std::string, std::vector<int64_t>> Reader::shapes(const std::string& collection) const {
   std::map<std::string, std::vector<int64_t>> shapes;
-  for (const TensorFile& file : group_record(group).files) {
+  for (const TensorFile& file : collection_record(collection).files) {
     for (const TensorRecord& record : file.tensors) shapes.emplace(record.name, record.global_shape);
   }
   return shapes;
 }
 
-void Reader::check_files(const std::string& group) const {
-  for (const TensorFile& file : group_record(group).files) {
+void Reader::check_files(const std::string& collection) const {
+  for (const TensorFile& file : collection_record(collection).files) {
     with_recovery_advice(path_, resume_command_, [&] { open_checked(path_, file); });
   }
 }
 
-void Reader::read(const Group& group, Unwanted unwanted, const std::set<std::string>& left_out) const {
-  const ReadPlan plan(group_record(group.name), group, unwanted == Unwanted::refuse, left_out);
-  refuse_misfit(plan, group, path_);
+void Reader::read(const Collection& collection, Unwanted unwanted, const std::set<std::string>& left_out) const {
+  const ReadPlan plan(collection_record(collection.name), collection, unwanted == Unwanted::refuse, left_out);
+  refuse_misfit(plan, collection, path_);
   std::map<const TensorFile*, SafetensorsFile> files;
   for (const Copy& copy : plan.copies()) {
     const TensorFile* file = copy.from.file;

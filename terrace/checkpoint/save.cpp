@@ -75,7 +75,7 @@ class CheckpointSave {
       if (!fs::is_directory(partial_)) throw not_saved(partial_.string() + " does not exist", shared_folder);
       written = write(partial_);
     });
-    const std::vector<std::string> texts = saving_ranks_.gather_texts(to_text(written.groups));
+    const std::vector<std::string> texts = saving_ranks_.gather_texts(to_text(written.collections));
     run_on_all([&] {
       if (saving_ranks_.is_first()) complete(written, texts);
     });
@@ -114,12 +114,12 @@ class CheckpointSave {
   void complete(const WrittenFiles& own, const std::vector<std::string>& texts) {
     Manifest manifest{.terrace_version = std::string(version()),
                       .step = request_.step,
-                      .groups = {},
+                      .collections = {},
                       .config = own.config.value(),
                       .attached = own.attached,
                       .trainer = request_.trainer};
     try {
-      manifest.groups = merge_groups(texts);
+      manifest.collections = merge_collections(texts);
     } catch (const UserError& error) {
       throw not_saved(error.what(), "This is an error of the program, not of the configuration");
     }
@@ -184,8 +184,8 @@ fs::path save(const fs::path& folder, const State& state, const Retention& reten
 
 int64_t needed_bytes(const State& state) {
   int64_t bytes = 0;
-  for (const Group& group : state.groups) {
-    for (const NamedTensor& named : group.tensors) bytes += static_cast<int64_t>(named.tensor.nbytes());
+  for (const Collection& collection : state.collections) {
+    for (const NamedTensor& named : collection.tensors) bytes += static_cast<int64_t>(named.tensor.nbytes());
   }
   return bytes;
 }

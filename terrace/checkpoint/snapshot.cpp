@@ -25,15 +25,15 @@ struct Piece {
 int64_t aligned(int64_t bytes) { return (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes; }
 
 bool any_on_gpu(const State& state) {
-  return std::ranges::any_of(state.groups, [](const Group& group) {
-    return std::ranges::any_of(group.tensors, [](const NamedTensor& named) { return named.tensor.is_cuda(); });
+  return std::ranges::any_of(state.collections, [](const Collection& collection) {
+    return std::ranges::any_of(collection.tensors, [](const NamedTensor& named) { return named.tensor.is_cuda(); });
   });
 }
 
 int64_t total_bytes(const State& state) {
   int64_t bytes = 0;
-  for (const Group& group : state.groups) {
-    for (const NamedTensor& named : group.tensors) bytes += aligned(static_cast<int64_t>(named.tensor.nbytes()));
+  for (const Collection& collection : state.collections) {
+    for (const NamedTensor& named : collection.tensors) bytes += aligned(static_cast<int64_t>(named.tensor.nbytes()));
   }
   return bytes;
 }
@@ -58,8 +58,8 @@ State Snapshot::take(const State& state) {
   }
   auto* to = static_cast<std::byte*>(memory_.mutable_data_ptr());
   std::vector<Piece> pieces;
-  for (Group& group : copy.groups) {
-    for (NamedTensor& named : group.tensors) {
+  for (Collection& collection : copy.collections) {
+    for (NamedTensor& named : collection.tensors) {
       const at::Tensor source = named.tensor.detach();
       named.tensor = at::from_blob(to, source.sizes(), source.scalar_type());
       if (source.is_cpu() && source.is_contiguous()) {

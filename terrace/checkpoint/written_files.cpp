@@ -25,17 +25,18 @@ FileRecord write_file(const std::filesystem::path& folder, const char* name, std
   return {name, bytes.size(), checksum(bytes)};
 }
 
-std::string file_name(const std::string& group, const SavingRanks& ranks) {
-  if (ranks.is_single()) return group + ".safetensors";
-  return fmt::format("{}.rank_{:04}.safetensors", group, ranks.rank());
+std::string file_name(const std::string& collection, const SavingRanks& ranks) {
+  if (ranks.is_single()) return collection + ".safetensors";
+  return fmt::format("{}.rank_{:04}.safetensors", collection, ranks.rank());
 }
 
-WrittenGroup write_group(const std::filesystem::path& folder, const Group& group, const SavingRanks& ranks) {
-  WrittenGroup part{{group.name, {}}, {}};
+WrittenCollection write_collection(const std::filesystem::path& folder, const Collection& collection,
+                                   const SavingRanks& ranks) {
+  WrittenCollection part{{collection.name, {}}, {}};
   TensorFile file;
-  file.file.name = file_name(group.name, ranks);
+  file.file.name = file_name(collection.name, ranks);
   std::vector<std::pair<std::string, at::Tensor>> tensors;
-  for (const NamedTensor& named : group.tensors) {
+  for (const NamedTensor& named : collection.tensors) {
     std::vector<Slice> slices = slices_of(named);
     if (slices.empty() && std::ranges::find(named.mark.global_shape, 0) == named.mark.global_shape.end()) {
       part.unwritten.push_back(named.name);
@@ -73,25 +74,25 @@ std::map<std::string, FileRecord> write_attached(const std::filesystem::path& fo
   return written;
 }
 
-// The files of all ranks for one group.
+// The files of all ranks for one collection.
 struct Gathered {
-  GroupRecord record;
+  CollectionRecord record;
   std::set<std::string> unwritten;
 };
 
-void check_whole(const Gathered& group) {
+void check_whole(const Gathered& collection) {
   std::map<std::string_view, TensorRecords> slices;
-  for (const TensorFile& file : group.record.files) {
+  for (const TensorFile& file : collection.record.files) {
     for (const TensorRecord& record : file.tensors) slices[record.name].push_back(&record);
   }
   const auto refuse = [&](const std::string& problem) {
-    throw UserError(fmt::format("what the ranks wrote is not all of the {}: {}", group.record.name, problem),
+    throw UserError(fmt::format("what the ranks wrote is not all of the {}: {}", collection.record.name, problem),
                     ExitCode::failure);
   };
   for (const auto& [name, records] : slices) {
     if (const std::string problem = completeness_problem(records); !problem.empty()) refuse(problem);
   }
-  for (const std::string& name : group.unwritten) {
+  for (const std::string& name : collection.unwritten) {
     if (!slices.contains(name)) refuse(fmt::format("no rank has an element of '{}'", name));
   }
 }
@@ -102,8 +103,8 @@ std::vector<FileRecord> WrittenFiles::files() const {
   std::vector<FileRecord> files;
   if (config) files.push_back(*config);
   for (const auto& [role, file] : attached) files.push_back(file);
-  for (const WrittenGroup& group : groups) {
-    for (const TensorFile& file : group.record.files) files.push_back(file.file);
+  for (const WrittenCollection& collection : collections) {
+    for (const TensorFile& file : collection.record.files) files.push_back(file.file);
   }
   return files;
 }
@@ -115,33 +116,36 @@ WrittenFiles write_files(const std::filesystem::path& folder, const State& state
     written.config = write_file(folder, config_name, std::as_bytes(std::span(config)));
     written.attached = write_attached(folder, state.attached);
   }
-  for (const Group& group : state.groups) written.groups.push_back(write_group(folder, group, ranks));
+  for (const Collection& collection : state.collections)
+    written.collections.push_back(write_collection(folder, collection, ranks));
   return written;
 }
 
-std::string to_text(const std::vector<WrittenGroup>& parts) {
+std::string to_text(const std::vector<WrittenCollection>& parts) {
   Json json = Json::array();
-  for (const WrittenGroup& part : parts) {
-    json.push_back({{"group", group_json(part.record)}, {"unwritten", part.unwritten}});
+  for (const WrittenCollection& part : parts) {
+    json.push_back({{"group", collection_json(part.record)}, {"unwritten", part.unwritten}});
   }
   return json.dump();
 }
 
-std::vector<GroupRecord> merge_groups(const std::vector<std::string>& texts) {
-  std::vector<Gathered> groups;
+std::vector<CollectionRecord> merge_collections(const std::vector<std::string>& texts) {
+  std::vector<Gathered> collections;
   for (const std::string& text : texts) {
     for (const Json& part : Json::parse(text)) {
-      GroupRecord record = parse_group(part.at("group"), "what a rank wrote");
-      auto group = std::ranges::find(groups, record.name, [](const Gathered& known) { return known.record.name; });
-      if (group == groups.end()) group = groups.insert(groups.end(), Gathered{{record.name, {}}, {}});
-      std::ranges::move(record.files, std::back_inserter(group->record.files));
-      for (const Json& name : part.at("unwritten")) group->unwritten.insert(name.get<std::string>());
+      CollectionRecord record = parse_collection(part.at("group"), "what a rank wrote");
+      auto collection =
+          std::ranges::find(collections, record.name, [](const Gathered& known) { return known.record.name; });
+      if (collection == collections.end())
+        collection = collections.insert(collections.end(), Gathered{{record.name, {}}, {}});
+      std::ranges::move(record.files, std::back_inserter(collection->record.files));
+      for (const Json& name : part.at("unwritten")) collection->unwritten.insert(name.get<std::string>());
     }
   }
-  std::vector<GroupRecord> whole;
-  for (Gathered& group : groups) {
-    check_whole(group);
-    whole.push_back(std::move(group.record));
+  std::vector<CollectionRecord> whole;
+  for (Gathered& collection : collections) {
+    check_whole(collection);
+    whole.push_back(std::move(collection.record));
   }
   return whole;
 }

@@ -13,27 +13,27 @@
 
 namespace terrace::checkpoint {
 
-// The file that one rank has written for a group.
-struct WrittenGroup {
-  GroupRecord record;                  // with at most one file
+// The file that one rank has written for a collection.
+struct WrittenCollection {
+  CollectionRecord record;             // with at most one file
   std::vector<std::string> unwritten;  // tensors that the rank names but holds no element of
 };
 
 struct WrittenFiles {
   std::optional<FileRecord> config;            // written by the first rank only
   std::map<std::string, FileRecord> attached;  // by role; written by the first rank only
-  std::vector<WrittenGroup> groups;
+  std::vector<WrittenCollection> collections;
 
   std::vector<FileRecord> files() const;
 };
 
-// Writes this rank's files into the folder, each of them synced: its parts of the groups, and on member 0 the
+// Writes this rank's files into the folder, each of them synced: its parts of the collections, and on member 0 the
 // configuration and the attached files. Throws std::system_error where the disk refuses.
 WrittenFiles write_files(const std::filesystem::path& folder, const State& state, const SavingRanks& ranks);
 
-// Parts of the groups as text, and the whole of them out of all ranks' texts. Throws UserError where a tensor is not
-// there exactly once.
-std::string to_text(const std::vector<WrittenGroup>& parts);
-std::vector<GroupRecord> merge_groups(const std::vector<std::string>& texts);
+// Parts of the collections as text, and the whole of them out of all ranks' texts. Throws UserError where a tensor is
+// not there exactly once.
+std::string to_text(const std::vector<WrittenCollection>& parts);
+std::vector<CollectionRecord> merge_collections(const std::vector<std::string>& texts);
 
 }  // namespace terrace::checkpoint

@@ -39,7 +39,7 @@ std::string type_word(config::Precision precision) {
 
 Tensors their_tensors(const checkpoint::Reader& reader, const std::vector<models::HfTensor>& layout,
                       const config::Config& config, at::ScalarType type) {
-  const checkpoint::Group weights = make_weights(config);
+  const checkpoint::Collection weights = make_weights(config);
   reader.read(weights);
   std::map<std::string, at::Tensor> ours;
   for (const checkpoint::NamedTensor& named : weights.tensors) ours[named.name] = named.tensor;

@@ -30,11 +30,11 @@ namespace {
 namespace fs = std::filesystem;
 using models::HfTensor;
 
-checkpoint::Group read_weights(const checkpoint::HfFolder& folder, const std::vector<HfTensor>& layout,
-                               const config::Config& config) {
+checkpoint::Collection read_weights(const checkpoint::HfFolder& folder, const std::vector<HfTensor>& layout,
+                                    const config::Config& config) {
   check_names(folder, layout, config);
   const at::NoGradGuard no_grad;
-  checkpoint::Group weights = make_weights(config);
+  checkpoint::Collection weights = make_weights(config);
   std::map<std::string, at::Tensor> ours;
   for (const checkpoint::NamedTensor& named : weights.tensors) ours[named.name] = named.tensor;
   std::vector<std::string> problems;
@@ -168,7 +168,8 @@ Imported write_output(const ImportOptions& options, const checkpoint::HfFolder& 
         tokenizer.begin_token, shell_word(tokenizer.begin_token));
   }
   const std::vector<HfTensor> layout = family.exchange->hf_tensors(config);
-  checkpoint::State state{.step = 0, .groups = {read_weights(folder, layout, config)}, .trainer = {}, .config = config};
+  checkpoint::State state{
+      .step = 0, .collections = {read_weights(folder, layout, config)}, .trainer = {}, .config = config};
   if (!result.tokenizer.empty()) {
     state.attached.push_back(
         {.role = "tokenizer", .path = result.tokenizer.string(), .stored_as = result.tokenizer.filename().string()});

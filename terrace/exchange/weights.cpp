@@ -7,9 +7,9 @@
 
 namespace terrace::exchange {
 
-checkpoint::Group make_weights(const config::Config& config) {
+checkpoint::Collection make_weights(const config::Config& config) {
   const auto model = models::build_model(config, {.device = at::kMeta});
-  checkpoint::Group weights{"weights", {}};
+  checkpoint::Collection weights{"weights", {}};
   for (const nn::Parameter* parameter : model->parameters()) {
     weights.tensors.push_back({parameter->name, at::zeros(parameter->value.sizes(), at::kFloat), parameter->mark});
   }

@@ -6,7 +6,7 @@
 
 namespace terrace::exchange {
 
-// The group "weights" of the configuration's model; all values are zero.
-checkpoint::Group make_weights(const config::Config& config);
+// The collection "weights" of the configuration's model; all values are zero.
+checkpoint::Collection make_weights(const config::Config& config);
 
 }  // namespace terrace::exchange

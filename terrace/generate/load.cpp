@@ -82,12 +82,12 @@ Loaded open(const std::filesystem::path& path, const LoadOptions& options) {
 
 void read_weights(Loaded& loaded, const LoadOptions& options) {
   if (options.world && options.world->size() > 1) loaded.tensor = cut(*loaded.model, *options.world, options.device);
-  checkpoint::Group weights{"weights", {}};
+  checkpoint::Collection weights{"weights", {}};
   for (const nn::Parameter* parameter : loaded.model->parameters()) {
     weights.tensors.push_back({parameter->name, parameter->value, parameter->mark});
   }
   loaded.reader->read(weights);
-  checkpoint::Group buffers{checkpoint::buffers_group, {}};
+  checkpoint::Collection buffers{checkpoint::buffers_collection, {}};
   for (const nn::Buffer* buffer : loaded.model->buffers()) {
     buffers.tensors.push_back({buffer->name, buffer->value, ParamMark::replicated(buffer->value.sizes().vec())});
   }

@@ -28,7 +28,7 @@ void append(const at::Tensor& tensor, std::vector<double>& values) {
 }
 
 void read_weights(models::Model& model, const checkpoint::Reader& reader) {
-  checkpoint::Group weights{"weights", {}}, buffers{checkpoint::buffers_group, {}};
+  checkpoint::Collection weights{"weights", {}}, buffers{checkpoint::buffers_collection, {}};
   for (const nn::Parameter* parameter : model.parameters()) {
     weights.tensors.push_back({parameter->name, parameter->value, parameter->mark});
   }

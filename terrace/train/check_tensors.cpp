@@ -11,28 +11,29 @@
 namespace terrace::train {
 namespace {
 
-void check_group(const config::Config& config, const checkpoint::Reader& checkpoint, const char* name, Depth depth) {
-  checkpoint.check_fits(whole_group(config, name));
+void check_collection(const config::Config& config, const checkpoint::Reader& checkpoint, const char* name,
+                      Depth depth) {
+  checkpoint.check_fits(whole_collection(config, name));
   if (depth == Depth::checksums) checkpoint.check_files(name);
 }
 
 }  // namespace
 
-checkpoint::Group whole_group(const config::Config& config, const std::string& name) {
-  checkpoint::Group group{.name = name, .tensors = {}};
+checkpoint::Collection whole_collection(const config::Config& config, const std::string& name) {
+  checkpoint::Collection collection{.name = name, .tensors = {}};
   const auto add = [&](const std::string& tensor, const std::vector<int64_t>& shape) {
-    group.tensors.push_back({.name = tensor,
-                             .tensor = at::empty(shape, at::TensorOptions(at::kFloat).device(at::kMeta)),
-                             .mark = ParamMark::replicated(shape)});
+    collection.tensors.push_back({.name = tensor,
+                                  .tensor = at::empty(shape, at::TensorOptions(at::kFloat).device(at::kMeta)),
+                                  .mark = ParamMark::replicated(shape)});
   };
   for (const schedule::UnitRow& row : schedule::unit_table(config)) {
-    if (name == checkpoint::buffers_group) {
+    if (name == checkpoint::buffers_collection) {
       for (const schedule::UnitBuffer& buffer : row.buffers) add(buffer.name, buffer.shape);
     } else {
       for (const schedule::UnitParameter& parameter : row.parameters) add(parameter.name, parameter.mark.global_shape);
     }
   }
-  return group;
+  return collection;
 }
 
 std::string check_initial_weights(const config::Config& config, Depth depth) {
@@ -42,7 +43,7 @@ std::string check_initial_weights(const config::Config& config, Depth depth) {
     const checkpoint::Reader checkpoint(checkpoint::resolve(path));
     const InitialWeights initial(config, checkpoint);
     if (depth == Depth::checksums) {
-      for (const char* group : {"weights", checkpoint::buffers_group}) checkpoint.check_files(group);
+      for (const char* collection : {"weights", checkpoint::buffers_collection}) checkpoint.check_files(collection);
     }
     return initial.text();
   } catch (const UserError& error) {
@@ -51,11 +52,11 @@ std::string check_initial_weights(const config::Config& config, Depth depth) {
 }
 
 void check_resumed_tensors(const config::Config& config, const checkpoint::Reader& checkpoint, Depth depth) {
-  for (const char* group : {"weights", "optimizer_m", "optimizer_v", checkpoint::buffers_group}) {
-    check_group(config, checkpoint, group, depth);
+  for (const char* collection : {"weights", "optimizer_m", "optimizer_v", checkpoint::buffers_collection}) {
+    check_collection(config, checkpoint, collection, depth);
   }
   const bool may_need_errors = config.layout.error_feedback && checkpoint.trainer().contains(errors_layout_key);
-  if (may_need_errors && depth == Depth::checksums) checkpoint.check_files(errors_group);
+  if (may_need_errors && depth == Depth::checksums) checkpoint.check_files(errors_collection);
 }
 
 }  // namespace terrace::train

@@ -12,8 +12,9 @@ namespace terrace::train {
 // checksum.
 enum class Depth { manifest, checksums };
 
-// The tensors of the model in the group "weights", "optimizer_m", "optimizer_v" or "buffers", whole and without memory.
-checkpoint::Group whole_group(const config::Config& config, const std::string& name);
+// The tensors of the model in the collection "weights", "optimizer_m", "optimizer_v" or "buffers", whole and without
+// memory.
+checkpoint::Collection whole_collection(const config::Config& config, const std::string& name);
 
 // Throws UserError that names train.initial_weights with every tensor that does not fit the model, or the damaged file.
 // Returns InitialWeights::text(). Does nothing without this key.

@@ -9,16 +9,16 @@
 
 namespace terrace::train {
 
-checkpoint::Group gradient_errors(const parallel::Sharded& sharded, int64_t rank) {
-  checkpoint::Group group{.name = errors_group, .tensors = {}};
+checkpoint::Collection gradient_errors(const parallel::Sharded& sharded, int64_t rank) {
+  checkpoint::Collection collection{.name = errors_collection, .tensors = {}};
   for (const parallel::KeptErrors& kept : sharded.kept_errors()) {
-    group.tensors.push_back(
+    collection.tensors.push_back(
         {.name = fmt::format("rank {}, segment {}, {}{}", rank, kept.segment, schedule::group_of(kept.movement),
                              kept.flat == 0 ? "" : fmt::format(", type {}", kept.flat)),
          .tensor = kept.codes,
          .mark = ParamMark::replicated(kept.codes.sizes().vec())});
   }
-  return group;
+  return collection;
 }
 
 Json errors_layout(const config::LayoutConfig& layout, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes) {
@@ -39,7 +39,7 @@ Json errors_layout(const config::LayoutConfig& layout, const mesh::Mesh& mesh, c
   return json;
 }
 
-void restore_errors(const checkpoint::Reader& checkpoint, const checkpoint::Group& own, const Json& layout,
+void restore_errors(const checkpoint::Reader& checkpoint, const checkpoint::Collection& own, const Json& layout,
                     const std::function<void(const std::string&)>& log) {
   const std::string path = checkpoint.path().string();
   const Json& saved = checkpoint.trainer();

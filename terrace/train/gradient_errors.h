@@ -15,21 +15,21 @@
 
 namespace terrace::train {
 
-// The group of a checkpoint that holds them.
-inline constexpr const char* errors_group = "gradient_errors";
+// The collection of a checkpoint that holds them.
+inline constexpr const char* errors_collection = "gradient_errors";
 
 // The key of a checkpoint's trainer state under which errors_layout() is kept.
 inline constexpr const char* errors_layout_key = "gradient_errors";
 
 // The errors of this rank, which share memory with those in use; no tensors if the rank keeps none.
-checkpoint::Group gradient_errors(const parallel::Sharded& sharded, int64_t rank);
+checkpoint::Collection gradient_errors(const parallel::Sharded& sharded, int64_t rank);
 
 // Everything that decides which errors a rank keeps, and of which elements: equal at equal layouts.
 Json errors_layout(const config::LayoutConfig& layout, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes);
 
 // Fills the errors in `own`, gradient_errors() of this rank, from the checkpoint if it has those of the same `layout`.
 // Otherwise they stay as they are, and `log` is called with a sentence that says why.
-void restore_errors(const checkpoint::Reader& checkpoint, const checkpoint::Group& own, const Json& layout,
+void restore_errors(const checkpoint::Reader& checkpoint, const checkpoint::Collection& own, const Json& layout,
                     const std::function<void(const std::string&)>& log);
 
 }  // namespace terrace::train

@@ -19,10 +19,10 @@
 namespace terrace::train {
 namespace {
 
-using checkpoint::Group;
+using checkpoint::Collection;
 using checkpoint::NamedTensor;
 
-constexpr const char* read_groups[] = {"weights", checkpoint::buffers_group};
+constexpr const char* read_collections[] = {"weights", checkpoint::buffers_collection};
 
 // A programming error of the family.
 void check_named(const std::string& name, const models::Shapes& known, const char* where) {
@@ -62,12 +62,12 @@ void copy_part(const at::Tensor& whole, const NamedTensor& to) {
 
 InitialWeights::InitialWeights(const config::Config& config, const checkpoint::Reader& checkpoint) {
   models::Shapes stored, wanted;
-  std::vector<Group> groups;
-  for (const char* name : read_groups) {
+  std::vector<Collection> collections;
+  for (const char* name : read_collections) {
     stored_[name] = checkpoint.shapes(name);
     stored.insert(stored_[name].begin(), stored_[name].end());
-    groups.push_back(whole_group(config, name));
-    for (const NamedTensor& named : groups.back().tensors) wanted.emplace(named.name, named.mark.global_shape);
+    collections.push_back(whole_collection(config, name));
+    for (const NamedTensor& named : collections.back().tensors) wanted.emplace(named.name, named.mark.global_shape);
   }
   const std::function<config::Config()> stored_config = [&] { return checkpoint.config({config.family}); };
   map_ = config.family->model->map_weights({.stored = stored,
@@ -78,11 +78,11 @@ InitialWeights::InitialWeights(const config::Config& config, const checkpoint::R
   check_map(map_, stored, wanted);
   left_out_ = map_.dropped;
   for (const auto& [name, computed] : map_.computed) left_out_.insert(computed.from.begin(), computed.from.end());
-  for (Group& group : groups) {
-    std::erase_if(group.tensors, [&](const NamedTensor& named) {
+  for (Collection& collection : collections) {
+    std::erase_if(collection.tensors, [&](const NamedTensor& named) {
       return map_.computed.contains(named.name) || map_.initial.contains(named.name);
     });
-    checkpoint.check_fits(group, left_out_);
+    checkpoint.check_fits(collection, left_out_);
   }
 }
 
@@ -104,27 +104,27 @@ std::string InitialWeights::text() const {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-void InitialWeights::read(const checkpoint::Reader& checkpoint, const std::vector<Group>& groups) const {
+void InitialWeights::read(const checkpoint::Reader& checkpoint, const std::vector<Collection>& collections) const {
   std::map<std::string, std::vector<NamedTensor>> computed;  // with elements on this rank
   std::map<std::string, at::Tensor> sources;
-  std::map<std::string, Group> taken;
-  for (const char* name : read_groups) taken[name].name = name;
-  for (const Group& group : groups) {
-    for (const NamedTensor& named : group.tensors) {
+  std::map<std::string, Collection> taken;
+  for (const char* name : read_collections) taken[name].name = name;
+  for (const Collection& collection : collections) {
+    for (const NamedTensor& named : collection.tensors) {
       if (map_.initial.contains(named.name)) continue;
       const auto found = map_.computed.find(named.name);
       if (found == map_.computed.end()) {
-        taken.at(group.name).tensors.push_back(named);
+        taken.at(collection.name).tensors.push_back(named);
       } else if (named.tensor.numel() > 0) {
         computed[named.name].push_back(named);
         for (const std::string& from : found->second.from) sources[from] = at::Tensor();
       }
     }
   }
-  // Each group is read in one call, since a call compares each file with its checksum.
-  for (auto& [group, own] : taken) {
+  // Each collection is read in one call, since a call compares each file with its checksum.
+  for (auto& [collection, own] : taken) {
     for (auto& [name, whole] : sources) {
-      const models::Shapes& stored = stored_.at(group);
+      const models::Shapes& stored = stored_.at(collection);
       const auto found = stored.find(name);
       if (found == stored.end()) continue;
       whole = at::empty(found->second);

@@ -20,13 +20,13 @@ class InitialWeights {
   // tensors are taken as they are.
   std::string text() const;
 
-  // Fills a rank's tensors of the groups "weights" and "buffers", apart from those that keep their initial values.
+  // Fills a rank's tensors of the collections "weights" and "buffers", apart from those that keep their initial values.
   // Whole tensors are read only if the rank holds elements that are computed from them.
-  void read(const checkpoint::Reader& checkpoint, const std::vector<checkpoint::Group>& groups) const;
+  void read(const checkpoint::Reader& checkpoint, const std::vector<checkpoint::Collection>& collections) const;
 
  private:
   models::WeightMap map_;
-  std::map<std::string, models::Shapes> stored_;  // by group
+  std::map<std::string, models::Shapes> stored_;  // by collection
   std::set<std::string> left_out_;                // stored tensors that are not taken as they are
 };
 

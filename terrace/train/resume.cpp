@@ -22,7 +22,7 @@
 
 namespace terrace::train {
 
-std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
+std::vector<checkpoint::Collection> Trainer::collections(Purpose purpose) {
   struct Held {
     const optim::AdamW::State* state;
     optim::ShardPiece piece;
@@ -31,8 +31,8 @@ std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
   for (const optim::AdamW::State& state : own_.optimizer.states()) {
     for (const optim::ShardPiece& piece : state.shard.own_pieces()) held[piece.parameter] = {&state, piece};
   }
-  checkpoint::Group weights{"weights", {}}, m{"optimizer_m", {}}, v{"optimizer_v", {}};
-  // When reading, the groups name every parameter of the model, so that the reader finds tensors of another model.
+  checkpoint::Collection weights{"weights", {}}, m{"optimizer_m", {}}, v{"optimizer_v", {}};
+  // When reading, the collections name every parameter of the model, so that the reader finds tensors of another model.
   for (const nn::Parameter* parameter : purpose == Purpose::save ? own_.cut.stage.parameters() : model_->parameters()) {
     const auto found = held.find(parameter);
     std::vector<LocalRange> ranges;
@@ -41,32 +41,33 @@ std::vector<checkpoint::Group> Trainer::groups(Purpose purpose) {
       ranges = purpose == Purpose::save ? counted_ranges(parameter->mark, piece.begin, piece.end)
                                         : std::vector<LocalRange>{{piece.begin, piece.end}};
     }
-    const auto add = [&](checkpoint::Group& group, at::Tensor optim::AdamW::State::*states) {
+    const auto add = [&](checkpoint::Collection& collection, at::Tensor optim::AdamW::State::*states) {
       checkpoint::NamedTensor named{.name = parameter->name, .tensor = at::empty({0}), .mark = parameter->mark};
       named.range = {.begin = 0, .end = 0, .shape = parameter->value.sizes().vec()};
-      if (ranges.empty()) group.tensors.push_back(named);  // a parameter is named even if this rank holds none of it
+      if (ranges.empty())
+        collection.tensors.push_back(named);  // a parameter is named even if this rank holds none of it
       for (const LocalRange& range : ranges) {
         const auto& [state, piece] = found->second;
         named.tensor = (state->*states).narrow(0, piece.at + range.begin - piece.begin, range.end - range.begin);
         named.range->begin = range.begin;
         named.range->end = range.end;
-        group.tensors.push_back(named);
+        collection.tensors.push_back(named);
       }
     };
     add(weights, &optim::AdamW::State::master);
     add(m, &optim::AdamW::State::m);
     add(v, &optim::AdamW::State::v);
   }
-  std::vector<checkpoint::Group> all = {std::move(weights), std::move(m), std::move(v)};
-  // The group is on all ranks or on none.
-  if (!model_->buffers().empty()) all.push_back(buffer_group(purpose));
+  std::vector<checkpoint::Collection> all = {std::move(weights), std::move(m), std::move(v)};
+  // The collection is on all ranks or on none.
+  if (!model_->buffers().empty()) all.push_back(buffer_collection(purpose));
   return all;
 }
 
-checkpoint::Group Trainer::buffer_group(Purpose purpose) {
+checkpoint::Collection Trainer::buffer_collection(Purpose purpose) {
   // One of the ranks that hold a buffer saves it.
   const bool writes = mesh().coordinate(rank(), "data") == 0 && mesh().coordinate(rank(), "tensor") == 0;
-  checkpoint::Group group{checkpoint::buffers_group, {}};
+  checkpoint::Collection collection{checkpoint::buffers_collection, {}};
   for (const nn::Buffer* buffer : purpose == Purpose::save ? own_.cut.stage.buffers() : model_->buffers()) {
     const std::vector<int64_t> shape = buffer->value.sizes().vec();
     checkpoint::NamedTensor named{.name = buffer->name, .tensor = buffer->value, .mark = ParamMark::replicated(shape)};
@@ -74,14 +75,14 @@ checkpoint::Group Trainer::buffer_group(Purpose purpose) {
       named.tensor = at::empty({0});
       named.range = {.begin = 0, .end = 0, .shape = shape};
     }
-    group.tensors.push_back(std::move(named));
+    collection.tensors.push_back(std::move(named));
   }
-  return group;
+  return collection;
 }
 
 checkpoint::State Trainer::state() {
   checkpoint::State state{.step = steps_done_,
-                          .groups = groups(Purpose::save),
+                          .collections = collections(Purpose::save),
                           .trainer = {},
                           .config = config_,
                           .attached = data_->attached_files()};
@@ -97,8 +98,8 @@ checkpoint::State Trainer::state() {
     state.trainer["noise_scale"] = {
         {"noise", noise_scale_.noise}, {"signal", noise_scale_.signal}, {"measurements", noise_scale_.measurements}};
   }
-  if (checkpoint::Group errors = gradient_errors(own_.cut.sharded, rank()); !errors.tensors.empty()) {
-    state.groups.push_back(std::move(errors));
+  if (checkpoint::Collection errors = gradient_errors(own_.cut.sharded, rank()); !errors.tensors.empty()) {
+    state.collections.push_back(std::move(errors));
     state.trainer[errors_layout_key] = errors_layout(config_.layout, mesh(), own_.cut.groups.place.sizes);
   }
   return state;
@@ -129,7 +130,7 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   agree_on([&] {
     check_resumed_config(config_, checkpoint);
     check_resumed_data(*data_, data_record_, checkpoint);
-    for (const checkpoint::Group& group : groups(Purpose::read)) checkpoint.read(group);
+    for (const checkpoint::Collection& collection : collections(Purpose::read)) checkpoint.read(collection);
     restore_errors(checkpoint, gradient_errors(own_.cut.sharded, rank()),
                    errors_layout(config_.layout, mesh(), own_.cut.groups.place.sizes),
                    [this](const std::string& sentence) {
@@ -170,14 +171,14 @@ void Trainer::take_weights(const std::function<void()>& read) {
 
 void Trainer::load_weights(const checkpoint::Reader& checkpoint) {
   take_weights([&] {
-    for (const checkpoint::Group& group : model_groups()) checkpoint.read(group);
+    for (const checkpoint::Collection& collection : model_collections()) checkpoint.read(collection);
   });
 }
 
 void Trainer::take_initial_weights(const checkpoint::Reader& checkpoint) {
   take_weights([&] {
     const InitialWeights initial(config_, checkpoint);
-    initial.read(checkpoint, model_groups());
+    initial.read(checkpoint, model_collections());
     const std::string text = initial.text();
     if (rank() == 0 && !text.empty()) log_info("from {}: {}", checkpoint.path().string(), text);
   });

@@ -214,13 +214,15 @@ class Trainer {
   void warn_of_other_bits(const checkpoint::Reader& checkpoint) const;
   // Reads a checkpoint on this rank. Throws a Refusal on every rank if any rank throws a UserError.
   void agree_on(const std::function<void()>& read);
-  // The purpose of groups of tensors. For saving, they hold what this rank writes; for reading, also copies of tensors
-  // that other tensor ranks write.
+  // The purpose of collections of tensors. For saving, they hold what this rank writes; for reading, also copies of
+  // tensors that other tensor ranks write.
   enum class Purpose { save, read };
-  std::vector<checkpoint::Group> groups(Purpose purpose);
-  checkpoint::Group buffer_group(Purpose purpose);
-  // The groups of the model alone, for reading.
-  std::vector<checkpoint::Group> model_groups() { return {groups(Purpose::read).front(), buffer_group(Purpose::read)}; }
+  std::vector<checkpoint::Collection> collections(Purpose purpose);
+  checkpoint::Collection buffer_collection(Purpose purpose);
+  // The collections of the model alone, for reading.
+  std::vector<checkpoint::Collection> model_collections() {
+    return {collections(Purpose::read).front(), buffer_collection(Purpose::read)};
+  }
   // Reads weights in agreement with all ranks and brings them to those that hold copies.
   void take_weights(const std::function<void()>& read);
 

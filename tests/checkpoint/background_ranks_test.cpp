@@ -44,8 +44,8 @@ TEST(BackgroundRanks, SaveEveryStepThatIsAskedForAtTheirOwnPace) {
                 for (int64_t step = 1; step <= 6; ++step) {
                   const State state = state_of(three, rank, step, static_cast<double>(step));
                   saver.save(state);
-                  for (const Group& group : state.groups) {
-                    for (const NamedTensor& named : group.tensors) named.tensor.fill_(-1);
+                  for (const Collection& collection : state.collections) {
+                    for (const NamedTensor& named : collection.tensors) named.tensor.fill_(-1);
                   }
                   if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(3));
                 }
@@ -65,7 +65,7 @@ TEST(BackgroundRanks, ARefusedSaveIsCountedOnAllAndTheNextOneIsMade) {
   const ScratchFolder folder;
   on_savers({.folder = folder / "run", .retention = {}}, [&](BackgroundSaver& saver, int64_t rank) {
     State broken = state_of(three, rank, 1, 0.0);
-    if (rank == 2) broken.groups[0].tensors[0].name = "another";
+    if (rank == 2) broken.collections[0].tensors[0].name = "another";
     saver.save(broken);
     saver.finish();
     EXPECT_EQ(saver.failures(), 1);

@@ -49,33 +49,33 @@ class Gate {
 const SavingRanks alone(nullptr);
 
 void overwrite(const State& state) {
-  for (const Group& group : state.groups) {
-    for (const NamedTensor& named : group.tensors) named.tensor.detach().fill_(-1);
+  for (const Collection& collection : state.collections) {
+    for (const NamedTensor& named : collection.tensors) named.tensor.detach().fill_(-1);
   }
 }
 
 TEST(Snapshot, HoldsEveryValueAndUsesItsMemoryAgain) {
   State state = sample_state(1);
   const at::Tensor large = sample_values({3, 1'000'003}, 5.0);  // more than one piece, and no whole number of them
-  state.groups[0].tensors.push_back(replicated("large", large));
-  state.groups[0].tensors.push_back(replicated("transposed", sample_values({5, 7}, 6.0).t()));
-  state.groups[0].tensors.push_back(replicated("empty", at::ones({0, 3})));
-  state.groups[0].tensors.push_back(replicated("half", at::ones({3}, at::kHalf)));
+  state.collections[0].tensors.push_back(replicated("large", large));
+  state.collections[0].tensors.push_back(replicated("transposed", sample_values({5, 7}, 6.0).t()));
+  state.collections[0].tensors.push_back(replicated("empty", at::ones({0, 3})));
+  state.collections[0].tensors.push_back(replicated("half", at::ones({3}, at::kHalf)));
   Snapshot snapshot;
   std::vector<const void*> places;
   for (const int threads : {1, 3}) {
     at::set_num_threads(threads);
     const State copy = snapshot.take(state);
     EXPECT_EQ(copy.trainer, state.trainer);
-    for (size_t g = 0; g < state.groups.size(); ++g) {
-      for (size_t t = 0; t < state.groups[g].tensors.size(); ++t) {
-        const NamedTensor &from = state.groups[g].tensors[t], &to = copy.groups[g].tensors[t];
+    for (size_t g = 0; g < state.collections.size(); ++g) {
+      for (size_t t = 0; t < state.collections[g].tensors.size(); ++t) {
+        const NamedTensor &from = state.collections[g].tensors[t], &to = copy.collections[g].tensors[t];
         EXPECT_EQ(from.name, to.name);
         EXPECT_TRUE(same_bits(from.tensor.contiguous(), to.tensor)) << from.name;
         EXPECT_FALSE(to.tensor.is_alias_of(from.tensor));
       }
     }
-    places.push_back(copy.groups[0].tensors[0].tensor.const_data_ptr());
+    places.push_back(copy.collections[0].tensors[0].tensor.const_data_ptr());
   }
   at::set_num_threads(1);
   EXPECT_EQ(places[0], places[1]);

@@ -21,8 +21,9 @@ inline const std::vector<std::vector<int64_t>> sample_shapes = {{13, 7}, {5},   
 
 inline std::string parameter_name(size_t index) { return "parameters." + std::to_string(index) + ".weight"; }
 
-inline at::Tensor parameter_values(size_t group, size_t index, double salt) {
-  return sample_values(sample_shapes[index], salt + 10.0 * static_cast<double>(group) + static_cast<double>(index));
+inline at::Tensor parameter_values(size_t collection, size_t index, double salt) {
+  return sample_values(sample_shapes[index],
+                       salt + 10.0 * static_cast<double>(collection) + static_cast<double>(index));
 }
 
 struct Cut {
@@ -92,17 +93,17 @@ inline State state_of(const Layout& layout, int64_t rank, int64_t step, double s
       slices.push_back(slice_of(parameter_values(g, i, salt), tensor_rank, layout.tensor_parallel));
       all += slices.back().values.numel();
     }
-    Group group{std::vector<std::string>{"weights", "optimizer_m", "optimizer_v"}[g], {}};
+    Collection collection{std::vector<std::string>{"weights", "optimizer_m", "optimizer_v"}[g], {}};
     for (size_t i = 0; i < slices.size(); ++i) {
       const auto& [mark, values] = slices[i];
       auto [begin, end] = layout.cut(before, values.numel(), all, member, members);
       before += values.numel();
       if (mark.kind == ParamMark::Kind::replicated && tensor_rank > 0 && filled) end = begin;
       const at::Tensor own = values.reshape({-1}).narrow(0, begin, end - begin);
-      group.tensors.push_back({parameter_name(i), filled ? own.clone() : at::full({end - begin}, -9.0F), mark,
-                               ElementRange{begin, end, values.sizes().vec()}});
+      collection.tensors.push_back({parameter_name(i), filled ? own.clone() : at::full({end - begin}, -9.0F), mark,
+                                    ElementRange{begin, end, values.sizes().vec()}});
     }
-    state.groups.push_back(std::move(group));
+    state.collections.push_back(std::move(collection));
   }
   return state;
 }
@@ -129,10 +130,10 @@ inline void expect_reads_at(const Layout& layout, const std::filesystem::path& c
   for (int64_t rank = 0; rank < layout.ranks; ++rank) {
     const Reader reader(checkpoint, rank, layout.ranks);
     const State found = state_of(layout, rank, 0, salt, false), expected = state_of(layout, rank, 0, salt);
-    for (size_t g = 0; g < found.groups.size(); ++g) {
-      reader.read(found.groups[g]);
-      for (size_t t = 0; t < found.groups[g].tensors.size(); ++t) {
-        const NamedTensor &to = found.groups[g].tensors[t], &from = expected.groups[g].tensors[t];
+    for (size_t g = 0; g < found.collections.size(); ++g) {
+      reader.read(found.collections[g]);
+      for (size_t t = 0; t < found.collections[g].tensors.size(); ++t) {
+        const NamedTensor &to = found.collections[g].tensors[t], &from = expected.collections[g].tensors[t];
         if (layout.tensor_parallel > 1 && from.tensor.numel() == 0) continue;  // saved by another rank, and read here
         EXPECT_TRUE(same_bits(to.tensor, from.tensor)) << layout.name << ", rank " << rank << ", " << to.name;
       }

@@ -118,7 +118,7 @@ TEST(Ranks, AWholeTensorAndSeveralRangesOfOneAreReadToo) {
   const ScratchFolder folder;
   const Reader reader(save_at({"five", 5, flat}, folder.path(), 1, 0.0));
   const at::Tensor whole = parameter_values(0, 0, 0.0), flat_whole = whole.reshape({-1});
-  Group wanted = state_of({"one", 1, last}, 0, 1, 0.0, false).groups[0];
+  Collection wanted = state_of({"one", 1, last}, 0, 1, 0.0, false).collections[0];
   wanted.tensors[0].range = ElementRange{80, 91, {13, 7}};
   wanted.tensors[0].tensor = at::full({11}, -9.0F);
   wanted.tensors.push_back({parameter_name(0), at::full({5}, -9.0F), wanted.tensors[0].mark, {{3, 8, {13, 7}}}});
@@ -177,7 +177,7 @@ TEST_F(FailingRanks, AFailedWriteOfOneRankEndsTheSaveOnAll) {
     const FileSizeLimit limit(100'000);
     EXPECT_THAT(saving([&](State& state, int64_t rank) {
                   if (rank == culprit)
-                    state.groups[1].tensors.push_back(replicated("large", sample_values({50'000}, 1)));
+                    state.collections[1].tensors.push_back(replicated("large", sample_values({50'000}, 1)));
                 }),
                 AllOf(HasSubstr("step_00000002 was not saved: rank " + std::to_string(culprit)),
                       HasSubstr("File too large"), HasSubstr("were free"), HasSubstr("Earlier checkpoints")));
@@ -188,7 +188,7 @@ TEST_F(FailingRanks, AFailedWriteOfOneRankEndsTheSaveOnAll) {
 TEST_F(FailingRanks, TotalSizeIsComparedWithTheFreeSpace) {
   EXPECT_THAT(saving([](State& state, int64_t rank) {
                 const at::Tensor huge = at::full({1}, 1.0F).expand({int64_t{1} << 46});
-                if (rank == 1) state.groups[0].tensors.push_back(replicated("huge", huge));
+                if (rank == 1) state.collections[0].tensors.push_back(replicated("huge", huge));
               }),
               AllOf(HasSubstr("rank 0: the disk is too full"), HasSubstr("256.0 TiB")));
   expect_untouched();
@@ -201,7 +201,7 @@ TEST_F(FailingRanks, TwoSavesAtATimeAreRefusedOnAll) {
 
 TEST_F(FailingRanks, ElementsThatNobodyOrTwoRanksWriteAreAnError) {
   EXPECT_THAT(saving([](State& state, int64_t rank) {
-                NamedTensor& named = state.groups[2].tensors[0];
+                NamedTensor& named = state.collections[2].tensors[0];
                 if (rank != 0) return;
                 named.range->begin += 1;
                 named.tensor = named.tensor.narrow(0, 1, named.tensor.numel() - 1);
@@ -211,13 +211,13 @@ TEST_F(FailingRanks, ElementsThatNobodyOrTwoRanksWriteAreAnError) {
                     HasSubstr("error of the program")));
   expect_untouched();
   EXPECT_THAT(saving([](State& state, int64_t rank) {
-                NamedTensor& named = state.groups[0].tensors[0];
+                NamedTensor& named = state.collections[0].tensors[0];
                 if (rank == 2) named.range = {0, 1, {13, 7}}, named.tensor = at::full({1}, 1.0F);
               }),
               HasSubstr("'parameters.0.weight' of shape [13, 7] has elements twice: "));
   expect_untouched();
   EXPECT_THAT(saving([](State& state, int64_t) {
-                NamedTensor& named = state.groups[0].tensors[1];
+                NamedTensor& named = state.collections[0].tensors[1];
                 named.range = {0, 0, {5}};
                 named.tensor = at::full({0}, 1.0F);
               }),
@@ -227,7 +227,7 @@ TEST_F(FailingRanks, ElementsThatNobodyOrTwoRanksWriteAreAnError) {
 
 TEST_F(FailingRanks, TheNextSaveSucceeds) {
   EXPECT_NE(saving([](State& state, int64_t rank) {
-              if (rank == 0) state.groups[0].tensors[0].name = "another";
+              if (rank == 0) state.collections[0].tensors[0].name = "another";
             }),
             "");
   EXPECT_EQ(saving([](State&, int64_t) {}), "");
@@ -274,7 +274,7 @@ TEST(Ranks, ADamagedFileIsNamedToThoseThatNeedIt) {
   std::ofstream(damaged, std::ios::in | std::ios::out | std::ios::binary).seekp(-2, std::ios::end) << "xx";
   for (int64_t rank = 0; rank < 4; ++rank) {
     const std::string message =
-        user_error([&] { Reader(checkpoint).read(state_of(four, rank, 1, 0.0, false).groups[0]); });
+        user_error([&] { Reader(checkpoint).read(state_of(four, rank, 1, 0.0, false).collections[0]); });
     if (rank == 2) {
       EXPECT_THAT(message, AllOf(HasSubstr(damaged.string() + " is damaged: its checksum is"),
                                  HasSubstr("no other complete checkpoint")));
@@ -283,7 +283,7 @@ TEST(Ranks, ADamagedFileIsNamedToThoseThatNeedIt) {
     }
   }
   EXPECT_THAT(user_error([&] {
-                Reader(checkpoint).read(state_of({"one", 1, flat}, 0, 1, 0.0, false).groups[0]);
+                Reader(checkpoint).read(state_of({"one", 1, flat}, 0, 1, 0.0, false).collections[0]);
               }),
               HasSubstr(damaged.string()));
 }

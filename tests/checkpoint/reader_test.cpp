@@ -27,7 +27,7 @@ using testing::Not;
 std::string reading(const std::filesystem::path& checkpoint) {
   return user_error([&] {
     const Reader reader(checkpoint);
-    for (const Group& group : empty_like(sample_state(0)).groups) reader.read(group);
+    for (const Collection& collection : empty_like(sample_state(0)).collections) reader.read(collection);
   });
 }
 
@@ -109,9 +109,9 @@ TEST_F(TwoCheckpoints, WeightsAloneDoNotNeedTheOptimizer) {
   std::ofstream(newer / "optimizer_m.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(900) << "xx";
   const Reader reader(newer);
   const State found = empty_like(sample_state(200));
-  reader.read(found.groups[0]);
-  EXPECT_TRUE(same_bits(found.groups[0].tensors[1].tensor, sample_state(200).groups[0].tensors[1].tensor));
-  EXPECT_THAT(user_error([&] { reader.read(found.groups[1]); }), HasSubstr("optimizer_m.safetensors is damaged"));
+  reader.read(found.collections[0]);
+  EXPECT_TRUE(same_bits(found.collections[0].tensors[1].tensor, sample_state(200).collections[0].tensors[1].tensor));
+  EXPECT_THAT(user_error([&] { reader.read(found.collections[1]); }), HasSubstr("optimizer_m.safetensors is damaged"));
 }
 
 TEST(WayOut, SuggestedCommandRunsInAShell) {
@@ -146,7 +146,7 @@ TEST(Manifest, DeepNestingIsRefused) {
 TEST_F(TwoCheckpoints, AManifestThatLeavesTheFolderIsRefused) {
   for (const char* name : {"../weights.safetensors", "/etc/passwd", "..", ".", "", "a/b", ".hidden", "a\\b"}) {
     Manifest manifest = parse_manifest(read_text(newer / manifest_name), "m");
-    manifest.groups[0].files[0].file.name = name;
+    manifest.collections[0].files[0].file.name = name;
     EXPECT_THAT(user_error([&] { parse_manifest(dump_manifest(manifest), "m"); }),
                 AllOf(HasSubstr("groups[0].files[0]"), HasSubstr("not a plain name")))
         << name;
@@ -157,7 +157,7 @@ TEST_F(TwoCheckpoints, AManifestThatLeavesTheFolderIsRefused) {
 }
 
 TEST_F(TwoCheckpoints, EveryMisfitIsInOneError) {
-  Group wanted = empty_like(sample_state(200)).groups[0];
+  Collection wanted = empty_like(sample_state(200)).collections[0];
   wanted.tensors[0] = replicated("embedding.weight", at::zeros({41, 8}));
   wanted.tensors[2] = replicated("blocks.1.norm.weight", at::zeros({8}));
   const at::Tensor untouched = wanted.tensors[1].tensor.clone();
@@ -175,15 +175,15 @@ TEST_F(TwoCheckpoints, EveryMisfitIsInOneError) {
 TEST_F(TwoCheckpoints, ValuesAreConvertedToTheTensorsType) {
   const State saved = sample_state(200);
   for (at::ScalarType type : {at::kBFloat16, at::kHalf, at::kDouble}) {
-    Group wanted = saved.groups[0];
+    Collection wanted = saved.collections[0];
     for (NamedTensor& named : wanted.tensors)
       named.tensor = at::zeros(named.tensor.sizes(), type).set_requires_grad(true);
     Reader(newer).read(wanted);
     for (size_t t = 0; t < wanted.tensors.size(); ++t) {
-      EXPECT_TRUE(same_bits(wanted.tensors[t].tensor, saved.groups[0].tensors[t].tensor.to(type)));
+      EXPECT_TRUE(same_bits(wanted.tensors[t].tensor, saved.collections[0].tensors[t].tensor.to(type)));
     }
   }
-  Group integers = saved.groups[0];
+  Collection integers = saved.collections[0];
   integers.tensors[0].tensor = at::zeros({40, 8}, at::kLong);
   EXPECT_THAT(user_error([&] { Reader(newer).read(integers); }),
               HasSubstr("has type F32 in the checkpoint and I64 in this model"));
@@ -193,10 +193,10 @@ TEST(Slices, ARankReadsItsPartOfAWholeTensor) {
   const ScratchFolder folder;
   const at::Tensor whole = sample_values({7, 3}, 1);
   State state = sample_state(1);
-  state.groups = {{"weights", {row_slice("w", whole, 0, 7)}}};
+  state.collections = {{"weights", {row_slice("w", whole, 0, 7)}}};
   const Reader reader(save(folder.path(), state, {}));
   for (int64_t offset = 0; offset < 7; ++offset) {
-    const Group part{"weights", {row_slice("w", at::zeros({7 - offset, 3}), offset, 7)}};
+    const Collection part{"weights", {row_slice("w", at::zeros({7 - offset, 3}), offset, 7)}};
     reader.read(part);
     EXPECT_TRUE(at::equal(part.tensors[0].tensor, whole.narrow(0, offset, 7 - offset)));
   }
@@ -206,18 +206,18 @@ TEST(Slices, OnlyWhatIsStoredCanBeRead) {
   const ScratchFolder folder;
   State state = sample_state(1);
   const at::Tensor whole = sample_values({9, 3}, 1), part = whole.narrow(0, 3, 4);
-  state.groups = {{"weights", {}}};
+  state.collections = {{"weights", {}}};
   for (const auto& [row, rows] : {std::pair(0, 3), std::pair(3, 4), std::pair(7, 2)}) {
-    state.groups[0].tensors.push_back(row_range("w", whole, row, rows));
+    state.collections[0].tensors.push_back(row_range("w", whole, row, rows));
   }
   const std::filesystem::path path = save(folder.path(), state, {});
   Manifest manifest = parse_manifest(read_text(path / manifest_name), "m");
-  std::vector<TensorRecord>& records = manifest.groups[0].files[0].tensors;
+  std::vector<TensorRecord>& records = manifest.collections[0].files[0].tensors;
   ASSERT_EQ(records.size(), 3u);
   records = {records[1]};  // rows 3 to 6 of 9
   std::ofstream(path / manifest_name) << dump_manifest(manifest);
   const Reader reader(path);
-  const Group same{"weights", {row_slice("w", at::zeros({4, 3}), 3, 9)}};
+  const Collection same{"weights", {row_slice("w", at::zeros({4, 3}), 3, 9)}};
   reader.read(same);
   EXPECT_TRUE(at::equal(same.tensors[0].tensor, part));
   EXPECT_THAT(user_error([&] {
@@ -232,13 +232,13 @@ TEST(Slices, OnlyWhatIsStoredCanBeRead) {
 
 TEST(Manifest, SlicesOutsideTheirTensorAreRefused) {
   Manifest manifest{
-      .terrace_version = "0", .step = 1, .groups = {}, .config = {"config.toml", 1, "0"}, .trainer = nullptr};
+      .terrace_version = "0", .step = 1, .collections = {}, .config = {"config.toml", 1, "0"}, .trainer = nullptr};
   TensorRecord tensor{"w", "w", "F32", {9, 3}, {3, 0}, {4, 3}, ParamMark::Kind::sharded, 0, "tp"};
-  manifest.groups = {{"weights", {{{"w.safetensors", 1, "0"}, {tensor}}}}};
+  manifest.collections = {{"weights", {{{"w.safetensors", 1, "0"}, {tensor}}}}};
   EXPECT_EQ(parse_manifest(dump_manifest(manifest), "m"), manifest);
   const auto refused = [&](auto&& change) {
     Manifest changed = manifest;
-    change(changed.groups[0].files[0].tensors[0]);
+    change(changed.collections[0].files[0].tensors[0]);
     return user_error([&] { parse_manifest(dump_manifest(changed), "m"); });
   };
   EXPECT_THAT(refused([](TensorRecord& t) { t.offset[0] = 6; }), HasSubstr("outside the tensor's [9, 3]"));
@@ -256,12 +256,13 @@ struct ManifestOfParts : testing::Test {
           ""};
     };
     manifest.config = {"config.toml", 1, "0"};
-    manifest.groups = {{"weights",
-                        {{{"a.safetensors", 1, "0"}, {part("w@0,0", {0, 0}, {4, 3}), part("w@4,0", {4, 0}, {1, 1})}},
-                         {{"b.safetensors", 1, "0"}, {part("w@4,1", {4, 1}, {1, 2}), part("w@5,0", {5, 0}, {4, 3})}}}}};
+    manifest.collections = {
+        {"weights",
+         {{{"a.safetensors", 1, "0"}, {part("w@0,0", {0, 0}, {4, 3}), part("w@4,0", {4, 0}, {1, 1})}},
+          {{"b.safetensors", 1, "0"}, {part("w@4,1", {4, 1}, {1, 2}), part("w@5,0", {5, 0}, {4, 3})}}}}};
   }
 
-  TensorRecord& record(size_t file, size_t tensor) { return manifest.groups[0].files[file].tensors[tensor]; }
+  TensorRecord& record(size_t file, size_t tensor) { return manifest.collections[0].files[file].tensors[tensor]; }
   std::string refusal() const {
     return user_error([this] { parse_manifest(dump_manifest(manifest), "m"); });
   }

@@ -70,13 +70,13 @@ inline at::Tensor sample_values(std::vector<int64_t> shape, double salt) {
 inline State sample_state(int64_t step, double salt = 0.0) {
   State state;
   state.step = step;
-  double group_salt = salt;
-  for (const char* group : {"weights", "optimizer_m", "optimizer_v"}) {
-    group_salt += 10.0;
-    state.groups.push_back({group,
-                            {replicated("embedding.weight", sample_values({40, 8}, group_salt)),
-                             row_slice("blocks.0.qkv.weight", sample_values({24, 8}, group_salt + 1), 0, 24),
-                             replicated("blocks.0.norm.weight", sample_values({8}, group_salt + 2))}});
+  double collection_salt = salt;
+  for (const char* collection : {"weights", "optimizer_m", "optimizer_v"}) {
+    collection_salt += 10.0;
+    state.collections.push_back({collection,
+                                 {replicated("embedding.weight", sample_values({40, 8}, collection_salt)),
+                                  row_slice("blocks.0.qkv.weight", sample_values({24, 8}, collection_salt + 1), 0, 24),
+                                  replicated("blocks.0.norm.weight", sample_values({8}, collection_salt + 2))}});
   }
   state.trainer = {{"samples", step * 4}, {"salt", salt}, {"zeta", 1}, {"alpha", {0.1, 1e-300, -7}}};
   state.config = sample_config();
@@ -86,8 +86,8 @@ inline State sample_state(int64_t step, double salt = 0.0) {
 // A state with the same names, marks and types and other memory, to read into.
 inline State empty_like(const State& state) {
   State empty = state;
-  for (Group& group : empty.groups) {
-    for (NamedTensor& named : group.tensors)
+  for (Collection& collection : empty.collections) {
+    for (NamedTensor& named : collection.tensors)
       named.tensor = at::empty(named.tensor.sizes(), named.tensor.options()).fill_(-9);
   }
   return empty;
@@ -104,11 +104,11 @@ inline void expect_reads_back(const std::filesystem::path& checkpoint, const Sta
   EXPECT_EQ(reader.trainer().dump(), expected.trainer.dump());
   EXPECT_EQ(reader.config(models::planned_families()), expected.config);
   const State found = empty_like(expected);
-  for (size_t g = 0; g < expected.groups.size(); ++g) {
-    reader.read(found.groups[g]);
-    for (size_t t = 0; t < expected.groups[g].tensors.size(); ++t) {
-      EXPECT_TRUE(same_bits(found.groups[g].tensors[t].tensor, expected.groups[g].tensors[t].tensor))
-          << expected.groups[g].tensors[t].name;
+  for (size_t g = 0; g < expected.collections.size(); ++g) {
+    reader.read(found.collections[g]);
+    for (size_t t = 0; t < expected.collections[g].tensors.size(); ++t) {
+      EXPECT_TRUE(same_bits(found.collections[g].tensors[t].tensor, expected.collections[g].tensors[t].tensor))
+          << expected.collections[g].tensors[t].name;
     }
   }
 }

@@ -76,7 +76,7 @@ TEST(Save, KeepsAttachedFilesWithTheCheckpoint) {
 
 TEST(Save, AManifestOfAnEarlierVersionHasItsTokenizer) {
   Manifest manifest{
-      .terrace_version = "0", .step = 1, .groups = {}, .config = {"config.toml", 1, "0"}, .trainer = nullptr};
+      .terrace_version = "0", .step = 1, .collections = {}, .config = {"config.toml", 1, "0"}, .trainer = nullptr};
   manifest.attached["tokenizer"] = {"tokenizer.model", 7, "00"};
   Json json = Json::parse(dump_manifest(manifest));
   json.erase("checksum");
@@ -185,7 +185,7 @@ TEST(Save, RefusesWhatDoesNotFitBeforeItFillsTheDisk) {
   const ScratchFolder folder;
   State state = sample_state(1);
   const at::Tensor huge = at::arange(1, at::kFloat).expand({int64_t{1} << 48});
-  state.groups[0].tensors.push_back(replicated("huge", huge));
+  state.collections[0].tensors.push_back(replicated("huge", huge));
   EXPECT_THAT(user_error([&] { save(folder.path(), state, {}); }),
               testing::AllOf(HasSubstr("the disk is too full"), HasSubstr("it needs more than 1.0 PiB"),
                              HasSubstr("were free")));

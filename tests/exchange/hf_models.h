@@ -42,9 +42,9 @@ inline fs::path save(const fs::path& folder, models::Model& model, const models:
   if (!tokenizer.empty()) {
     state.attached = {{"tokenizer", tokenizer, data::tokenizer_file_name(read_text(tokenizer))}};
   }
-  state.groups = {{"weights", {}}};
+  state.collections = {{"weights", {}}};
   for (const nn::Parameter* parameter : model.parameters()) {
-    state.groups[0].tensors.push_back({parameter->name, parameter->value, parameter->mark});
+    state.collections[0].tensors.push_back({parameter->name, parameter->value, parameter->mark});
   }
   return checkpoint::save(folder, state, {});
 }
@@ -53,7 +53,7 @@ inline std::unique_ptr<models::Model> load(const fs::path& path) {
   const checkpoint::Reader reader(checkpoint::resolve(path));
   const config::Config config = reader.config(models::families());
   auto model = models::initialized(models::gpt::model_of(config));
-  checkpoint::Group weights{"weights", {}};
+  checkpoint::Collection weights{"weights", {}};
   for (const nn::Parameter* parameter : model->parameters()) {
     weights.tensors.push_back({parameter->name, parameter->value, parameter->mark});
   }

@@ -52,15 +52,15 @@ class RunsOfFamily : public testing::Test {
     const auto model = models::build_model(settings, {});
     std::map<std::string, at::Tensor> tensors;
     for (const char* name : {"weights", "optimizer_m", "optimizer_v"}) {
-      checkpoint::Group group{name, {}};
+      checkpoint::Collection collection{name, {}};
       for (const nn::Parameter* parameter : model->parameters()) {
         const at::Tensor whole = at::zeros(parameter->value.sizes());
-        group.tensors.push_back({parameter->name, whole, parameter->mark});
+        collection.tensors.push_back({parameter->name, whole, parameter->mark});
         tensors[std::string(name) + "/" + parameter->name] = whole;
       }
-      reader.read(group);
+      reader.read(collection);
     }
-    checkpoint::Group buffers{checkpoint::buffers_group, {}};
+    checkpoint::Collection buffers{checkpoint::buffers_collection, {}};
     for (const nn::Buffer* buffer : model->buffers()) {
       const at::Tensor whole = at::zeros(buffer->value.sizes());
       buffers.tensors.push_back({buffer->name, whole, ParamMark::replicated(buffer->value.sizes().vec())});

@@ -28,9 +28,9 @@ std::optional<std::string> with_checksum(std::string_view text) {
 }
 
 // Whatever was read, a reader can add up the slices' elements: they lie inside one whole tensor and apart.
-void check_slices(const terrace::checkpoint::GroupRecord& group) {
+void check_slices(const terrace::checkpoint::CollectionRecord& collection) {
   std::map<std::string, std::vector<TensorRecord>> slices;
-  for (const auto& file : group.files) {
+  for (const auto& file : collection.files) {
     for (const TensorRecord& tensor : file.tensors) slices[tensor.name].push_back(tensor);
   }
   for (const auto& [name, records] : slices) {
@@ -69,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     TERRACE_CHECK(name.is_relative() && name.filename() == name && name != ".." && name != ".",
                   "'{}' leaves the folder", file.name);
   }
-  for (const auto& group : manifest.groups) check_slices(group);
+  for (const auto& collection : manifest.collections) check_slices(collection);
   TERRACE_CHECK(terrace::checkpoint::parse_manifest(terrace::checkpoint::dump_manifest(manifest), "m") == manifest,
                 "the dump is read as another manifest");
   return 0;

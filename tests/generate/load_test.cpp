@@ -49,9 +49,9 @@ std::filesystem::path save_run(const std::filesystem::path& folder, models::Mode
       "run.toml", models::families());
   models::gpt::model_of(state.config) = model_config;
   if (!tokenizer.empty()) state.attached = {{"tokenizer", tokenizer, "tokenizer.model"}};
-  state.groups = {{"weights", {}}, {"optimizer_m", {}}};
+  state.collections = {{"weights", {}}, {"optimizer_m", {}}};
   for (const nn::Parameter* parameter : model.parameters()) {
-    state.groups[0].tensors.push_back({parameter->name, parameter->value, parameter->mark});
+    state.collections[0].tensors.push_back({parameter->name, parameter->value, parameter->mark});
   }
   return checkpoint::save(folder, state, {});
 }

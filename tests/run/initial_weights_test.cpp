@@ -103,14 +103,14 @@ class InitialWeightsOfAnotherModel : public train::TinyRun {
 
   static Tensors stored_in(const std::string& path, const Keys& names) {
     const checkpoint::Reader reader(path);
-    checkpoint::Group group{"weights", {}};
+    checkpoint::Collection collection{"weights", {}};
     Tensors tensors;
     for (const std::string& name : names) {
       const std::vector<int64_t> shape = reader.shapes("weights").at(name);
       tensors[name] = at::empty(shape);
-      group.tensors.push_back({name, tensors[name], ParamMark::replicated(shape)});
+      collection.tensors.push_back({name, tensors[name], ParamMark::replicated(shape)});
     }
-    reader.read_some(group);
+    reader.read_some(collection);
     return tensors;
   }
 };

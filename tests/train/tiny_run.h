@@ -94,9 +94,9 @@ folder = ")" + (folder_ / "run").string() +
   // Every weight and optimizer state by name.
   static std::map<std::string, at::Tensor> snapshot(Trainer& trainer) {
     std::map<std::string, at::Tensor> tensors;
-    for (const checkpoint::Group& group : trainer.state().groups) {
-      for (const checkpoint::NamedTensor& named : group.tensors) {
-        tensors[group.name + "/" + named.name] = named.tensor.clone();
+    for (const checkpoint::Collection& collection : trainer.state().collections) {
+      for (const checkpoint::NamedTensor& named : collection.tensors) {
+        tensors[collection.name + "/" + named.name] = named.tensor.clone();
       }
     }
     return tensors;

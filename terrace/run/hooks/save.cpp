@@ -37,7 +37,7 @@ bool all_finite(const at::Tensor& tensor) {
 
 // A checkpoint of broken weights must not replace a good one.
 void check_finite(const checkpoint::State& state) {
-  for (const checkpoint::NamedTensor& named : state.groups.front().tensors) {
+  for (const checkpoint::NamedTensor& named : state.collections.front().tensors) {
     if (all_finite(named.tensor)) continue;
     throw std::runtime_error(fmt::format(
         "step {}: the weights of {} are not finite; nothing is saved, and earlier checkpoints stay as they are. "

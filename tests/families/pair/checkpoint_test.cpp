@@ -79,7 +79,7 @@ TEST_F(FamilyCheckpoints, HoldEachBufferOnce) {
   EXPECT_EQ(buffer_files(folder_ / "run/step_00000001").size(), 2u);
   run(4, {"train.steps=1"});
   EXPECT_TRUE(buffer_files(folder_ / "run/step_00000001").empty());
-  EXPECT_TRUE(checkpoint::Reader(folder_ / "run/step_00000001").shapes(checkpoint::buffers_group).empty());
+  EXPECT_TRUE(checkpoint::Reader(folder_ / "run/step_00000001").shapes(checkpoint::buffers_collection).empty());
 }
 
 // Two data-parallel ranks at every layout, so that all runs have the same sums.
