@@ -1,4 +1,4 @@
-// Makes the window of each node, finds out what its ranks read, and starts the copying.
+// Makes the staging buffer of each node, finds out what its ranks read, and starts the copying.
 #include "terrace/train/data_stage.h"
 
 #include <fmt/format.h>
@@ -72,8 +72,8 @@ DataStage::DataStage(data::Source& source, comm::World& world, comm::Comm& all, 
   Plan plan;
   attempt([&] {
     folder_ = stage_folder(request_.config);
-    window_ = std::make_shared<data::StageWindow>(folder_, fmt::format("{}-{}", run, first_of_node_));
-    if (reader_ == 0) plan = plan_window(files, readers);
+    buffer_ = std::make_shared<data::StagingBuffer>(folder_, fmt::format("{}-{}", run, first_of_node_));
+    if (reader_ == 0) plan = plan_buffer(files, readers);
   });
   std::shared_ptr<data::NodeLinks> links;
   if (order_ != nullptr) {
@@ -82,14 +82,14 @@ DataStage::DataStage(data::Source& source, comm::World& world, comm::Comm& all, 
     links = links_of(world, nodes);
   }
   attempt([&] {
-    if (reader_ == 0) make_window(files, plan);
+    if (reader_ == 0) make_buffer(files, plan);
   });
   attempt([&] {
-    if (reader_ != 0) window_->open();
+    if (reader_ != 0) buffer_->open();
   });
-  window_->begin_step(reader_, request_.first_step);
-  if (reader_ == 0) window_->remove_names();
-  source.read_by(std::make_shared<const data::StagedReader>(window_, files, reader_));
+  buffer_->begin_step(reader_, request_.first_step);
+  if (reader_ == 0) buffer_->remove_names();
+  source.read_by(std::make_shared<const data::StagedReader>(buffer_, files, reader_));
   attempt([&] {
     if (reader_ != 0) return;
     const auto reads = [readers, of_rank = request_.reads](int64_t step) {
@@ -101,7 +101,7 @@ DataStage::DataStage(data::Source& source, comm::World& world, comm::Comm& all, 
       return ranges;
     };
     stager_ = std::make_unique<data::Stager>(
-        window_, data::StagerRequest{.files = files,
+        buffer_, data::StagerRequest{.files = files,
                                      .reads = reads,
                                      .first_step = request_.first_step,
                                      .last_step = request_.last_step,
@@ -169,7 +169,7 @@ std::shared_ptr<data::NodeLinks> DataStage::links_of(comm::World& world,
   return std::make_shared<CommLinks>(std::move(comm), own);
 }
 
-DataStage::Plan DataStage::plan_window(const std::vector<const MappedFile*>& files,
+DataStage::Plan DataStage::plan_buffer(const std::vector<const MappedFile*>& files,
                                        const std::vector<NodeReader>& readers) const {
   Plan plan;
   uint64_t records = 0;
@@ -181,31 +181,31 @@ DataStage::Plan DataStage::plan_window(const std::vector<const MappedFile*>& fil
   const std::vector<uint64_t> sizes = data::file_sizes(files);
   const uint64_t all = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
   const auto steps = static_cast<uint64_t>(std::max<int64_t>(0, request_.last_step - request_.first_step + 1));
-  plan.window_bytes = data::window_bytes(folder_, static_cast<uint64_t>(request_.config.bytes), all);
+  plan.buffer_bytes = data::buffer_bytes(folder_, static_cast<uint64_t>(request_.config.bytes), all);
   const auto part = static_cast<double>(readers.size()) / static_cast<double>(request_.data_ranks);
   plan.extent_bytes = data::extent_bytes_for(
       {.file_bytes = sizes,
-       .window_bytes = plan.window_bytes,
+       .buffer_bytes = plan.buffer_bytes,
        .node_bytes = order_ != nullptr ? static_cast<uint64_t>(part * static_cast<double>(all)) : 0,
        .read_bytes = plan.step_bytes * steps,
        .record_bytes = records > 0 ? plan.step_bytes / records : 0});
   return plan;
 }
 
-void DataStage::make_window(const std::vector<const MappedFile*>& files, const Plan& plan) {
+void DataStage::make_buffer(const std::vector<const MappedFile*>& files, const Plan& plan) {
   const data::Extents extents(data::file_sizes(files), plan.extent_bytes);
   const uint64_t all = extents.bytes();
   const uint64_t slots =
-      std::min(extents.count(), plan.window_bytes / plan.extent_bytes + (plan.window_bytes >= all ? files.size() : 0));
+      std::min(extents.count(), plan.buffer_bytes / plan.extent_bytes + (plan.buffer_bytes >= all ? files.size() : 0));
   if (slots == 0) {
     throw UserError::of(
         "data.stage = \"{}\": {} are {}, and one record of these data takes {}; give at least {}, or leave data.stage "
         "out",
-        folder_, format_bytes(static_cast<double>(plan.window_bytes)),
+        folder_, format_bytes(static_cast<double>(plan.buffer_bytes)),
         request_.config.bytes > 0 ? "what data.stage_bytes allows" : "free there",
         format_bytes(static_cast<double>(plan.extent_bytes)), format_bytes(static_cast<double>(2 * plan.extent_bytes)));
   }
-  window_->make({.extent_bytes = plan.extent_bytes,
+  buffer_->make({.extent_bytes = plan.extent_bytes,
                  .slots = slots,
                  .extents = extents.count(),
                  .readers = static_cast<uint64_t>(node_size_)});
@@ -217,9 +217,9 @@ void DataStage::make_window(const std::vector<const MappedFile*>& files, const P
 }
 
 observe::StageMetrics DataStage::metrics() const {
-  const data::StageCounts counts = window_->counts();
-  return {.copied_bytes = static_cast<int64_t>(window_->copied_bytes()),
-          .received_bytes = static_cast<int64_t>(window_->received_bytes()),
+  const data::StageCounts counts = buffer_->counts();
+  return {.copied_bytes = static_cast<int64_t>(buffer_->copied_bytes()),
+          .received_bytes = static_cast<int64_t>(buffer_->received_bytes()),
           .staged_bytes = static_cast<int64_t>(counts.staged_bytes),
           .source_bytes = static_cast<int64_t>(counts.source_bytes),
           .source_seconds = static_cast<double>(counts.source_nanoseconds) / 1e9};

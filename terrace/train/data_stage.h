@@ -12,8 +12,8 @@
 #include "terrace/comm/comm.h"
 #include "terrace/data/source.h"
 #include "terrace/data/staging/stage_config.h"
-#include "terrace/data/staging/stage_window.h"
 #include "terrace/data/staging/stager.h"
+#include "terrace/data/staging/staging_buffer.h"
 #include "terrace/observe/metrics.h"
 
 namespace terrace::train {
@@ -39,7 +39,7 @@ class DataStage {
             DataStageRequest request);
 
   // This rank begins to read a step.
-  void begin_step(int64_t step) { window_->begin_step(reader_, step); }
+  void begin_step(int64_t step) { buffer_->begin_step(reader_, step); }
   // The bytes that were copied on this rank's node, and read by its ranks, since the start.
   observe::StageMetrics metrics() const;
   // Ends the copying, and logs on the first rank what staging did on its node.
@@ -52,10 +52,10 @@ class DataStage {
   };
   std::vector<std::vector<NodeReader>> node_readers(comm::Comm& all, const data::TensorNames& all_names) const;
   struct Plan {
-    uint64_t window_bytes = 0, extent_bytes = 0, step_bytes = 0;
+    uint64_t buffer_bytes = 0, extent_bytes = 0, step_bytes = 0;
   };
-  Plan plan_window(const std::vector<const MappedFile*>& files, const std::vector<NodeReader>& readers) const;
-  void make_window(const std::vector<const MappedFile*>& files, const Plan& plan);
+  Plan plan_buffer(const std::vector<const MappedFile*>& files, const std::vector<NodeReader>& readers) const;
+  void make_buffer(const std::vector<const MappedFile*>& files, const Plan& plan);
   // The links of this node, by which it passes shares on; null where it has none. Called by all ranks.
   std::shared_ptr<data::NodeLinks> links_of(comm::World& world,
                                             const std::vector<std::vector<NodeReader>>& nodes) const;
@@ -65,7 +65,7 @@ class DataStage {
   const data::NodeOrder* order_;  // null unless shares of the data move from node to node
   std::string folder_;
   int64_t rank_ = 0, first_of_node_ = 0, node_size_ = 1, reader_ = 0;
-  std::shared_ptr<data::StageWindow> window_;
+  std::shared_ptr<data::StagingBuffer> buffer_;
   std::unique_ptr<data::Stager> stager_;  // of the node's first rank
 };
 

@@ -32,7 +32,7 @@ TEST(CopyOrder, CopiesEachExtentOnceInTheOrderOfItsFirstUse) {
   EXPECT_FALSE(order.replaces());
 }
 
-// Extents a = 0, b = 1, c = 2, one a step: a b c a b, in a window of two, where the latest one is kept.
+// Extents a = 0, b = 1, c = 2, one a step: a b c a b, in a buffer of two, where the latest one is kept.
 TEST(CopyOrder, WaitsUntilTheReadersAreDone) {
   CopyOrder order(2);
   for (const auto& [step, extent] : std::vector<std::pair<int64_t, uint32_t>>{{1, 0}, {2, 1}, {3, 2}, {4, 0}, {5, 1}}) {
@@ -47,7 +47,7 @@ TEST(CopyOrder, WaitsUntilTheReadersAreDone) {
   EXPECT_THAT(all_next(order), ElementsAre(Copy{1, 0, 2}));
 }
 
-// Extents that are used once each: a window of eight is filled two uses behind the readers.
+// Extents that are used once each: a buffer of eight is filled two uses behind the readers.
 TEST(CopyOrder, CopiesWellAheadOfTheUse) {
   CopyOrder order(8);
   for (uint32_t step = 1; step <= 30; ++step) order.add_step(step, std::vector{step});
@@ -85,7 +85,7 @@ TEST(CopyOrder, LateStepsAreLeftOut) {
   EXPECT_EQ(order.known_uses(), 1u);
 }
 
-TEST(CopyOrder, AFullDiskKeepsTheWindowAsLargeAsItIs) {
+TEST(CopyOrder, AFullDiskKeepsTheBufferAsLargeAsItIs) {
   CopyOrder order(3);
   order.add_step(1, std::vector<uint32_t>{1, 2, 3});
   EXPECT_EQ(order.next(), (Copy{1, 0}));
@@ -137,7 +137,7 @@ TEST(CopyOrder, CopiesAboutAsFewAsBeladysRule) {
       }
       EXPECT_TRUE(present.contains(uses[i])) << i;  // every use is served
     }
-    // At most half of the window is for extents that are copied ahead.
+    // At most half of the buffer is for extents that are copied ahead.
     EXPECT_GE(copies, misses_of_belady(uses, 10));
     EXPECT_LE(copies, misses_of_belady(uses, 5));
   }

@@ -1,4 +1,4 @@
-// Fields give the same batches through a window, and announce all that they read of their files.
+// Fields give the same batches through a buffer, and announce all that they read of their files.
 #include <gmock/gmock.h>
 
 #include <memory>

@@ -99,7 +99,7 @@ class Exchanges : public testing::Test {
   }
   // All ranges of the step, compared with the file. Begins the step as a reader does.
   void read(const TestStage& stage, const FileRanges& ranges, int64_t step) const {
-    stage.window->begin_step(0, step);
+    stage.buffer->begin_step(0, step);
     for (const FileRange& range : ranges) {
       std::vector<std::byte> bytes(range.bytes);
       stage.reader->read(range, bytes);
@@ -130,8 +130,8 @@ TEST_F(Exchanges, SharesComeFromTheNeighbourAndNotFromTheSource) {
     finish(nodes);
     for (const auto& node : nodes) {
       // The first share came from the source, and of the three after it what the neighbour had not drawn.
-      EXPECT_LE(node->window->copied_bytes(), (extents_of_share + 3 * 10) * exchanged_extent);
-      EXPECT_GE(node->window->received_bytes(), 3 * (extents_of_share - 12) * exchanged_extent);
+      EXPECT_LE(node->buffer->copied_bytes(), (extents_of_share + 3 * 10) * exchanged_extent);
+      EXPECT_GE(node->buffer->received_bytes(), 3 * (extents_of_share - 12) * exchanged_extent);
     }
   }
 }
@@ -139,15 +139,15 @@ TEST_F(Exchanges, SharesComeFromTheNeighbourAndNotFromTheSource) {
 TEST_F(Exchanges, ANodeWhoseDiskIsLostLeavesItsTakerToTheSource) {
   auto nodes = start({});
   go_through(nodes, 1, 10);
-  nodes[1]->window->declare_lost();
+  nodes[1]->buffer->declare_lost();
   go_through(nodes, 11, 2 * steps_of_round);
   finish(nodes);
-  EXPECT_EQ(nodes[0]->window->received_bytes(), 0u) << "its giver has lost all";
-  EXPECT_GE(nodes[0]->window->copied_bytes(), (2 * extents_of_share - 12) * exchanged_extent);
-  EXPECT_GE(nodes[2]->window->received_bytes(), (extents_of_share - 12) * exchanged_extent);
+  EXPECT_EQ(nodes[0]->buffer->received_bytes(), 0u) << "its giver has lost all";
+  EXPECT_GE(nodes[0]->buffer->copied_bytes(), (2 * extents_of_share - 12) * exchanged_extent);
+  EXPECT_GE(nodes[2]->buffer->received_bytes(), (extents_of_share - 12) * exchanged_extent);
 }
 
-TEST_F(Exchanges, ASmallWindowTakesWhatItHasRoomFor) {
+TEST_F(Exchanges, ASmallBufferTakesWhatItHasRoomFor) {
   auto nodes = start({.slots = 6});
   for (int64_t step = 1; step <= 3 * steps_of_round; ++step) {
     for (size_t node = 0; node < nodes.size(); ++node) read(*nodes[node], reads(node, nodes.size(), step), step);
@@ -162,7 +162,7 @@ TEST_F(Exchanges, EndWhereverTheNodesAre) {
     SCOPED_TRACE(ahead);
     auto nodes = start({});
     go_through(nodes, 1, steps_of_round - 2);
-    for (size_t node = 0; node < ahead; ++node) nodes[node]->window->begin_step(0, steps_of_round + 1);
+    for (size_t node = 0; node < ahead; ++node) nodes[node]->buffer->begin_step(0, steps_of_round + 1);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     finish(nodes);
   }
@@ -173,8 +173,8 @@ TEST_F(Exchanges, AreGivenUpWithoutAnEnd) {
   testing::internal::CaptureStdout();
   auto nodes = start({});
   go_through(nodes, 1, steps_of_round - 2);
-  nodes[0]->window->begin_step(0, steps_of_round + 1);
-  nodes[1]->window->begin_step(0, steps_of_round + 1);
+  nodes[0]->buffer->begin_step(0, steps_of_round + 1);
+  nodes[1]->buffer->begin_step(0, steps_of_round + 1);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   for (auto& node : nodes) node.reset();
   EXPECT_THAT(testing::internal::GetCapturedStdout(), testing::HasSubstr("given up"));

@@ -1,4 +1,4 @@
-// Files and windows for the tests of staging.
+// Files and buffers for the tests of staging.
 #pragma once
 
 #include <algorithm>
@@ -32,18 +32,18 @@ inline bool wait_for(const std::function<bool()>& done) {
   return done();
 }
 
-// The window, its copier and a reader of files of a source or of a test.
+// The buffer, its copier and a reader of files of a source or of a test.
 struct TestStage {
   TestStage(const std::filesystem::path& folder, const std::vector<const MappedFile*>& files,
             std::function<FileRanges(int64_t)> reads, int64_t last_step, uint64_t extent_bytes, uint64_t slots,
             std::shared_ptr<NodeLinks> links = nullptr, std::function<int64_t(int64_t)> next_exchange = {})
-      : window(std::make_shared<StageWindow>(folder, unique_name())) {
+      : buffer(std::make_shared<StagingBuffer>(folder, unique_name())) {
     const std::vector<uint64_t> sizes = file_sizes(files);
-    window->make(
+    buffer->make(
         {.extent_bytes = extent_bytes, .slots = slots, .extents = Extents(sizes, extent_bytes).count(), .readers = 1});
-    window->begin_step(0, 1);
-    reader = std::make_shared<const StagedReader>(window, files, 0);
-    stager = std::make_unique<Stager>(window, StagerRequest{.files = files,
+    buffer->begin_step(0, 1);
+    reader = std::make_shared<const StagedReader>(buffer, files, 0);
+    stager = std::make_unique<Stager>(buffer, StagerRequest{.files = files,
                                                             .reads = std::move(reads),
                                                             .last_step = last_step,
                                                             .folder = folder,
@@ -56,7 +56,7 @@ struct TestStage {
     return std::to_string(::getpid()) + "-" + std::to_string(++number);
   }
 
-  std::shared_ptr<StageWindow> window;
+  std::shared_ptr<StagingBuffer> buffer;
   std::shared_ptr<const StagedReader> reader;
   std::unique_ptr<Stager> stager;
 };
@@ -144,7 +144,7 @@ inline void expect_same_on_threads(const Source& source, const TensorNames& name
   }
 }
 
-// `open` opens the same data each time. With a window for all, no byte may come from the source once all is copied:
+// `open` opens the same data each time. With a buffer for all, no byte may come from the source once all is copied:
 // then reads() named every range. With one for a few extents some bytes do, and the batches are the same all the same.
 inline void expect_same_when_staged(const TemporaryFolder& folder, const std::function<std::unique_ptr<Source>()>& open,
                                     const TensorNames& names) {
@@ -163,7 +163,7 @@ inline void expect_same_when_staged(const TemporaryFolder& folder, const std::fu
       });
     }
   }
-  ASSERT_GT(extents.size(), 4u);  // else a window of two would hold all
+  ASSERT_GT(extents.size(), 4u);  // else a buffer of two would hold all
   for (const uint64_t slots : {extents.size(), size_t{2}}) {
     SCOPED_TRACE(slots);
     const auto source = open();
@@ -172,14 +172,14 @@ inline void expect_same_when_staged(const TemporaryFolder& folder, const std::fu
         staged_steps, staged_extent, slots);
     source->read_by(stage.reader);
     if (slots == extents.size()) {
-      ASSERT_TRUE(wait_for([&] { return stage.window->copied_bytes() == wanted; }));
+      ASSERT_TRUE(wait_for([&] { return stage.buffer->copied_bytes() == wanted; }));
     }
     EXPECT_TRUE(equal(all_batches(*source, names), right));
     if (slots == extents.size()) {
-      EXPECT_EQ(stage.window->counts().source_bytes, 0u);
-      EXPECT_GT(stage.window->counts().staged_bytes, 0u);
+      EXPECT_EQ(stage.buffer->counts().source_bytes, 0u);
+      EXPECT_GT(stage.buffer->counts().staged_bytes, 0u);
     } else {
-      EXPECT_GT(stage.window->counts().source_bytes, 0u);
+      EXPECT_GT(stage.buffer->counts().source_bytes, 0u);
     }
     source->read_by(nullptr);
   }

@@ -1,4 +1,4 @@
-// Every kind of data gives the same batches through a window, and announces all that it reads of its files.
+// Every kind of data gives the same batches through a buffer, and announces all that it reads of its files.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-// The stager copies what steps will read, within its window, and stops with a message where it cannot go on.
+// The stager copies what steps will read, within its buffer, and stops with a message where it cannot go on.
 #include "terrace/data/staging/stager.h"
 
 #include <gmock/gmock.h>
@@ -38,38 +38,38 @@ class Staging : public testing::Test {
 
 TEST_F(Staging, CopiesAllThatStepsReadAndNothingElse) {
   const TestStage staged = stage(100, 15);
-  ASSERT_TRUE(wait_for([&] { return staged.window->copied_bytes() == 15 * extent; }));
+  ASSERT_TRUE(wait_for([&] { return staged.buffer->copied_bytes() == 15 * extent; }));
   for (int64_t step = 1; step <= 15; ++step) expect_right(staged, step);
-  EXPECT_EQ(staged.window->counts().staged_bytes, 15u * 300);
-  EXPECT_EQ(staged.window->counts().source_bytes, 0u);
+  EXPECT_EQ(staged.buffer->counts().staged_bytes, 15u * 300);
+  EXPECT_EQ(staged.buffer->counts().source_bytes, 0u);
   expect_right(staged, 20);
-  EXPECT_EQ(staged.window->counts().source_bytes, 300u);
+  EXPECT_EQ(staged.buffer->counts().source_bytes, 300u);
 }
 
-TEST_F(Staging, ASmallWindowFollowsTheSteps) {
+TEST_F(Staging, ASmallBufferFollowsTheSteps) {
   const TestStage staged = stage(8, 120);
   for (int64_t step = 1; step <= 120; ++step) {
-    staged.window->begin_step(0, step);
-    const uint64_t before = staged.window->counts().staged_bytes;
+    staged.buffer->begin_step(0, step);
+    const uint64_t before = staged.buffer->counts().staged_bytes;
     ASSERT_TRUE(wait_for([&] {
       expect_right(staged, step);
-      return staged.window->counts().staged_bytes > before;
+      return staged.buffer->counts().staged_bytes > before;
     })) << step;
   }
   // All 40 once, and in each later pass those that did not stay.
-  EXPECT_GE(staged.window->copied_bytes(), 40 * extent);
-  EXPECT_LE(staged.window->copied_bytes(), 120 * extent);
+  EXPECT_GE(staged.buffer->copied_bytes(), 40 * extent);
+  EXPECT_LE(staged.buffer->copied_bytes(), 120 * extent);
 }
 
 TEST_F(Staging, TheLastExtentIsShorter) {
   const FileRange end{&file_, 40 * extent + 10, 90};
   const TestStage staged(
       folder_ / "disk", {&file_}, [&](int64_t) { return FileRanges{end}; }, 1, extent, 2);
-  ASSERT_TRUE(wait_for([&] { return staged.window->copied_bytes() == 100; }));
+  ASSERT_TRUE(wait_for([&] { return staged.buffer->copied_bytes() == 100; }));
   std::vector<std::byte> bytes(90);
   staged.reader->read(end, bytes);
   EXPECT_TRUE(std::ranges::equal(bytes, file_.bytes().last(90)));
-  EXPECT_EQ(staged.window->counts().staged_bytes, 90u);
+  EXPECT_EQ(staged.buffer->counts().staged_bytes, 90u);
 }
 
 // The system refuses to make the file larger, as a full disk does.
@@ -78,22 +78,22 @@ TEST_F(Staging, AFullDiskKeepsWhatIsThere) {
   {
     const FileSizeLimit limit(5 * extent);
     const TestStage staged = stage(100, 30);
-    ASSERT_TRUE(wait_for([&] { return staged.window->copied_bytes() == 5 * extent; }));
+    ASSERT_TRUE(wait_for([&] { return staged.buffer->copied_bytes() == 5 * extent; }));
     for (int64_t step = 1; step <= 30; ++step) expect_right(staged, step);
-    EXPECT_EQ(staged.window->counts().staged_bytes, 5u * 300);
-    EXPECT_EQ(staged.window->counts().source_bytes, 25u * 300);
+    EXPECT_EQ(staged.buffer->counts().staged_bytes, 5u * 300);
+    EXPECT_EQ(staged.buffer->counts().source_bytes, 25u * 300);
   }
   EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("is full"));
 }
 
 TEST_F(Staging, ALostDiskIsLeftForTheSource) {
   const TestStage staged = stage(100, 30);
-  ASSERT_TRUE(wait_for([&] { return staged.window->copied_bytes() == 30 * extent; }));
+  ASSERT_TRUE(wait_for([&] { return staged.buffer->copied_bytes() == 30 * extent; }));
   testing::internal::CaptureStdout();
   const auto names = std::filesystem::directory_iterator(folder_ / "disk");
   std::filesystem::resize_file(names->path(), 0);
   for (int64_t step = 1; step <= 30; ++step) expect_right(staged, step);
-  EXPECT_EQ(staged.window->counts().staged_bytes, 0u);
+  EXPECT_EQ(staged.buffer->counts().staged_bytes, 0u);
   const std::string log = testing::internal::GetCapturedStdout();
   EXPECT_THAT(log, HasSubstr("the data are read from their source from here on"));
   EXPECT_EQ(log.find("read any more"), log.rfind("read any more"));  // said once
@@ -112,9 +112,9 @@ TEST_F(Staging, ASourceThatChangesIsStagedNoMore) {
           return FileRanges{record(step)};
         },
         30, extent, 100);
-    ASSERT_TRUE(wait_for([&] { return staged.window->copied_bytes() >= extent; }));
+    ASSERT_TRUE(wait_for([&] { return staged.buffer->copied_bytes() >= extent; }));
     for (int64_t step = 1; step <= 30; ++step) expect_right(staged, step);
-    EXPECT_LE(staged.window->copied_bytes(), 2 * extent);
+    EXPECT_LE(staged.buffer->copied_bytes(), 2 * extent);
   }
   EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("was changed while the run trains"));
 }

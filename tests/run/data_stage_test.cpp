@@ -93,11 +93,11 @@ TEST_F(StagedRuns, TrainTheSameBitsOnNodesOfAnySize) {
     SCOPED_TRACE(testing::Message() << one.ranks << " ranks, case " << number);
     const std::string name = "run" + std::to_string(number++);
     const RunResult plain = start(name, one.ranks, one.keys);
-    for (const char* window : {"0", "65536"}) {
-      Keys keys = staged({std::string("data.stage_bytes=") + window});
+    for (const char* buffer : {"0", "65536"}) {
+      Keys keys = staged({std::string("data.stage_bytes=") + buffer});
       keys.insert(keys.end(), one.keys.begin(), one.keys.end());
       keys.insert(keys.end(), one.of_nodes.begin(), one.of_nodes.end());
-      const std::string own = name + "_" + window;
+      const std::string own = name + "_" + buffer;
       expect_same_run(start(own, one.ranks, keys), own, plain, name);
       const observe::StageMetrics done = last_stage(own);
       EXPECT_GT(done.copied_bytes, 0);

@@ -1,4 +1,4 @@
-// Decides which extents are copied into the window next, and which extent there makes room for each: the one whose next
+// Decides which extents are copied into the buffer next, and which extent there makes room for each: the one whose next
 // use is furthest ahead (L. A. Belady, "A study of replacement algorithms for a virtual-storage computer", 1966), as
 // far as the uses are known.
 #pragma once
@@ -15,10 +15,10 @@
 
 namespace terrace::data {
 
-// Follows the uses in their order, ahead of the readers, as a cache would: an extent that is not in the window is
+// Follows the uses in their order, ahead of the readers, as a cache would: an extent that is not in the buffer is
 // copied, in place of the one that is used last from there on. The copy is due as soon as the readers are done with the
 // extent that it replaces. For this to be well ahead of the use, extents that the latest steps use are not replaced:
-// those of eight steps, but at most half of the window.
+// those of eight steps, but at most half of the buffer.
 class CopyOrder {
  public:
   struct Copy {
@@ -27,7 +27,7 @@ class CopyOrder {
     bool operator==(const Copy&) const = default;
   };
 
-  // `slots` is the number of extents that the window holds.
+  // `slots` is the number of extents that the buffer holds.
   explicit CopyOrder(uint64_t slots) : slots_(slots) {}
 
   // Adds the extents that a step reads, each once, in the order of their use. Steps ascend.
@@ -42,10 +42,10 @@ class CopyOrder {
   bool replaces() const { return used_slots_ >= slots_; }
   // Returns the extents of the coming copies, each once in their order, whether or not there is room for them.
   std::vector<uint32_t> missing(size_t at_most) const;
-  // An extent in the window is not replaced from hold() to release(); for other extents these do nothing.
+  // An extent in the buffer is not replaced from hold() to release(); for other extents these do nothing.
   void hold(uint32_t extent);
   void release(uint32_t extent);
-  // The latest copy failed: its extent is not there, its slot is used no more, and the window grows no further.
+  // The latest copy failed: its extent is not there, its slot is used no more, and the buffer grows no further.
   void give_up(const Copy& copy);
 
   uint64_t known_uses() const { return uses_.size(); }
@@ -84,7 +84,7 @@ class CopyOrder {
   std::deque<Use> uses_;                               // the first one has the number base_
   uint64_t base_ = 1, cursor_ = 1;
   std::unordered_map<uint32_t, Known> known_;
-  // A use that was passed lately, of an extent in the window: its number and step, and the extent.
+  // A use that was passed lately, of an extent in the buffer: its number and step, and the extent.
   struct Recent {
     uint64_t number = 0;
     int64_t step = 0;

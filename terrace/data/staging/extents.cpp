@@ -31,7 +31,7 @@ Extents::Place Extents::place(uint32_t extent) const {
 uint64_t extent_bytes_for(const ExtentRequest& request) {
   const uint64_t all = std::accumulate(request.file_bytes.begin(), request.file_bytes.end(), uint64_t{0});
   const uint64_t of_node = request.node_bytes > 0 ? std::min(request.node_bytes, all) : all;
-  const bool large = of_node <= request.window_bytes && request.read_bytes >= of_node;
+  const bool large = of_node <= request.buffer_bytes && request.read_bytes >= of_node;
   // Where a node reads a part of the files, nodes pass on whole extents, so that a share has to have many of them.
   const uint64_t largest = of_node < all
                                ? std::clamp(std::bit_floor(of_node / pieces_of_share), least_extent, largest_extent)

@@ -50,11 +50,11 @@ class Extents {
 
 // The facts by which the size of extents is chosen. Large extents are read from the source fastest, but of an extent
 // that is copied for one record the rest is copied for nothing. So extents have `largest_extent` bytes where all that
-// the node reads of the files fits into a window of `window_bytes` and the run reads at least as many bytes; else the
+// the node reads of the files fits into a buffer of `buffer_bytes` and the run reads at least as many bytes; else the
 // least power of two that holds a record, from `least_extent` on. There are at most `most_extents` extents.
 struct ExtentRequest {
   std::vector<uint64_t> file_bytes = {};
-  uint64_t window_bytes = 0;
+  uint64_t buffer_bytes = 0;
   uint64_t node_bytes = 0;    // consecutive bytes of the files that the node reads; 0: all of them
   uint64_t read_bytes = 0;    // of the whole run, by the ranks of a node
   uint64_t record_bytes = 0;  // bytes that are read at a time, on average

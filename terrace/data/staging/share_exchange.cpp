@@ -22,10 +22,10 @@ enum Place : size_t { ends = 0, count = 1, first = 2 };
 
 }  // namespace
 
-ShareExchange::ShareExchange(std::shared_ptr<NodeLinks> links, std::shared_ptr<const StageWindow> window,
+ShareExchange::ShareExchange(std::shared_ptr<NodeLinks> links, std::shared_ptr<const StagingBuffer> buffer,
                              const Extents& extents)
     : links_(std::move(links)),
-      window_(std::move(window)),
+      buffer_(std::move(buffer)),
       extents_(extents),
       of_turn_(std::clamp<uint64_t>(turn_bytes / extents.extent_bytes(), 1, most_of_turn)) {}
 
@@ -98,7 +98,7 @@ ShareExchange::Numbers ShareExchange::collect(std::span<const uint32_t> extents)
     const uint64_t bytes = extents_.place(extent).bytes;
     const size_t before = sent_.size();
     sent_.resize(before + bytes);
-    present.push_back(window_->read(extent, 0, std::span(sent_).subspan(before)) ? 1 : 0);
+    present.push_back(buffer_->read(extent, 0, std::span(sent_).subspan(before)) ? 1 : 0);
     if (present.back() == 0) sent_.resize(before);
   }
   return present;

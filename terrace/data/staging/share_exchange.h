@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "terrace/data/staging/extents.h"
-#include "terrace/data/staging/stage_window.h"
+#include "terrace/data/staging/staging_buffer.h"
 
 namespace terrace::data {
 
@@ -31,7 +31,7 @@ class ExchangeSide {
   virtual ~ExchangeSide() = default;
   // Returns the first extents that this node will read and does not have, in the order of their use.
   virtual std::vector<uint32_t> missing(size_t at_most) = 0;
-  // An extent that the taker will ask for stays in the window from hold() to release().
+  // An extent that the taker will ask for stays in the buffer from hold() to release().
   virtual void hold(uint32_t extent) = 0;
   virtual void release(uint32_t extent) = 0;
   struct Received {
@@ -49,7 +49,7 @@ class ExchangeSide {
 class ShareExchange {
  public:
   // `extents` have the same numbers on all nodes.
-  ShareExchange(std::shared_ptr<NodeLinks> links, std::shared_ptr<const StageWindow> window, const Extents& extents);
+  ShareExchange(std::shared_ptr<NodeLinks> links, std::shared_ptr<const StagingBuffer> buffer, const Extents& extents);
 
   // Takes part in the exchange that all nodes have next. A node that ends takes part in one more with side.ending(),
   // unless a neighbour has ended already; after that exchange there is none with the node.
@@ -61,7 +61,7 @@ class ShareExchange {
 
   void open(ExchangeSide& side);
   void turn(ExchangeSide& side);
-  // Adds the bytes of the extents that are in the window to sent_. Returns a number 1 for each of them, and 0 for the
+  // Adds the bytes of the extents that are in the buffer to sent_. Returns a number 1 for each of them, and 0 for the
   // others.
   Numbers collect(std::span<const uint32_t> extents);
   // Returns the extents with their bytes in received_, which are empty where the extent's number in `present` is 0.
@@ -69,7 +69,7 @@ class ShareExchange {
                                               std::span<const uint32_t> present) const;
 
   std::shared_ptr<NodeLinks> links_;
-  std::shared_ptr<const StageWindow> window_;
+  std::shared_ptr<const StagingBuffer> buffer_;
   const Extents& extents_;
   size_t of_turn_;                                  // the most extents of a turn
   bool giver_ended_ = false, taker_ended_ = false;  // the neighbour has ended, or this node has for it

@@ -8,7 +8,7 @@ namespace terrace::data {
 
 struct StageConfig {
   std::string folder = {};  // on a disk of each node, as the file has it, with names of variables; "": no staging
-  int64_t bytes = 0;        // of the window on that disk; 0: as much as the data or the disk allows
+  int64_t bytes = 0;        // of the buffer on that disk; 0: as much as the data or the disk allows
 
   bool stages() const { return !folder.empty(); }
   bool operator==(const StageConfig&) const = default;

@@ -22,7 +22,7 @@ struct Bytes {
   std::string read(const toml::node& node, int64_t& value) const;
 };
 
-// The least window.
+// The least bytes of a staging buffer.
 inline constexpr int64_t least_stage_bytes = int64_t{1} << 16;
 
 // Adds the keys to those of a struct whose member `stage` is a StageConfig. `find` gives the struct of a Config.

@@ -10,14 +10,14 @@
 
 namespace terrace::data {
 
-StagedReader::StagedReader(std::shared_ptr<const StageWindow> window, std::vector<const MappedFile*> files,
+StagedReader::StagedReader(std::shared_ptr<const StagingBuffer> buffer, std::vector<const MappedFile*> files,
                            int64_t reader)
-    : window_(std::move(window)),
+    : buffer_(std::move(buffer)),
       files_(std::move(files)),
-      extents_(file_sizes(files_), window_->size().extent_bytes),
+      extents_(file_sizes(files_), buffer_->size().extent_bytes),
       reader_(reader) {
-  TERRACE_CHECK(extents_.count() == window_->size().extents, "{} extents of the files in a window of {}",
-                extents_.count(), window_->size().extents);
+  TERRACE_CHECK(extents_.count() == buffer_->size().extents, "{} extents of the files in a window of {}",
+                extents_.count(), buffer_->size().extents);
 }
 
 void StagedReader::read(const FileRange& range, std::span<std::byte> to) const {
@@ -32,7 +32,7 @@ void StagedReader::read(const FileRange& range, std::span<std::byte> to) const {
   size_t done = 0;
   extents_.for_each_part(
       static_cast<size_t>(found - files_.begin()), range.offset, range.bytes, [&](const Extents::Part& part) {
-        if (window_->read(part.extent, part.begin, to.subspan(done, part.bytes))) {
+        if (buffer_->read(part.extent, part.begin, to.subspan(done, part.bytes))) {
           counts.staged_bytes += part.bytes;
         } else {
           const auto began = std::chrono::steady_clock::now();
@@ -45,7 +45,7 @@ void StagedReader::read(const FileRange& range, std::span<std::byte> to) const {
         }
         done += part.bytes;
       });
-  window_->count(reader_, counts);
+  buffer_->count(reader_, counts);
 }
 
 }  // namespace terrace::data

@@ -1,4 +1,4 @@
-// Reads records of mapped files through the window of the node: what is in the window is read from there, and the rest
+// Reads records of mapped files through the buffer of the node: what is in the buffer is read from there, and the rest
 // from the file.
 #pragma once
 
@@ -11,22 +11,22 @@
 
 #include "terrace/data/staging/extents.h"
 #include "terrace/data/staging/file_range.h"
-#include "terrace/data/staging/stage_window.h"
+#include "terrace/data/staging/staging_buffer.h"
 
 namespace terrace::data {
 
 // The interface of one rank; may be called by several threads at once.
 class StagedReader {
  public:
-  // `files` are those of the window, in its order, and outlive the reader.
-  StagedReader(std::shared_ptr<const StageWindow> window, std::vector<const MappedFile*> files, int64_t reader);
+  // `files` are those of the buffer, in its order, and outlive the reader.
+  StagedReader(std::shared_ptr<const StagingBuffer> buffer, std::vector<const MappedFile*> files, int64_t reader);
 
-  // Reads the bytes of a range, which has as many as `to`. For other files, and for what is not in the window, the
+  // Reads the bytes of a range, which has as many as `to`. For other files, and for what is not in the buffer, the
   // bytes are those of the mapping.
   void read(const FileRange& range, std::span<std::byte> to) const;
 
  private:
-  std::shared_ptr<const StageWindow> window_;
+  std::shared_ptr<const StagingBuffer> buffer_;
   std::vector<const MappedFile*> files_;
   Extents extents_;
   int64_t reader_;

@@ -27,12 +27,12 @@ bool is_full_disk(int error) { return error == ENOSPC || error == EDQUOT || erro
 
 }  // namespace
 
-Stager::Stager(std::shared_ptr<StageWindow> window, StagerRequest request)
-    : window_(std::move(window)),
+Stager::Stager(std::shared_ptr<StagingBuffer> buffer, StagerRequest request)
+    : buffer_(std::move(buffer)),
       request_(std::move(request)),
-      extents_(file_sizes(request_.files), window_->size().extent_bytes),
-      order_(window_->size().slots),
-      buffer_(window_->size().extent_bytes),
+      extents_(file_sizes(request_.files), buffer_->size().extent_bytes),
+      order_(buffer_->size().slots),
+      copied_(buffer_->size().extent_bytes),
       next_step_(request_.first_step) {
   for (const MappedFile* file : request_.files) {
     Source source{.descriptor = ::open(file->path().c_str(), O_RDONLY | O_CLOEXEC)};
@@ -46,7 +46,7 @@ Stager::Stager(std::shared_ptr<StageWindow> window, StagerRequest request)
     sources_.push_back(source);
   }
   if (request_.links != nullptr) {
-    exchange_.emplace(request_.links, window_, extents_);
+    exchange_.emplace(request_.links, buffer_, extents_);
     exchange_step_ = request_.next_exchange(request_.first_step);
   }
   thread_ = std::thread([this] { run(); });
@@ -94,9 +94,9 @@ void Stager::run() {
 }
 
 bool Stager::make_progress() {
-  if (window_->lost()) ended_ = true;
-  order_.begin_step(window_->least_step() - steps_of_readers);
-  if (exchange_ && exchange_step_ <= request_.last_step && window_->least_step() >= exchange_step_) {
+  if (buffer_->lost()) ended_ = true;
+  order_.begin_step(buffer_->least_step() - steps_of_readers);
+  if (exchange_ && exchange_step_ <= request_.last_step && buffer_->least_step() >= exchange_step_) {
     exchange_shares();
     return true;
   }
@@ -106,14 +106,14 @@ bool Stager::make_progress() {
   if (added && order_.replaces()) return true;
   const std::optional<CopyOrder::Copy> copy = order_.next();
   if (copy) {
-    if (copy->replaced) window_->withdraw(*copy->replaced);
+    if (copy->replaced) buffer_->withdraw(*copy->replaced);
     copy_from_source(*copy);
   }
   return added || copy;
 }
 
 bool Stager::add_step() {
-  next_step_ = std::max(next_step_, window_->least_step());
+  next_step_ = std::max(next_step_, buffer_->least_step());
   if (next_step_ > request_.last_step || order_.known_uses() >= most_known_uses) return false;
   if (exchange_ && next_step_ >= exchange_step_) return false;
   std::vector<uint32_t> extents;
@@ -154,14 +154,14 @@ void Stager::exchange_shares() {
 }
 
 std::vector<uint32_t> Stager::missing(size_t at_most) {
-  return ended_ || window_->lost() ? std::vector<uint32_t>() : order_.missing(at_most);
+  return ended_ || buffer_->lost() ? std::vector<uint32_t>() : order_.missing(at_most);
 }
 
 // Just after an exchange begins, the readers may still need what is to be replaced.
 std::optional<CopyOrder::Copy> Stager::next_with_room() {
-  const int64_t began = window_->least_step();
+  const int64_t began = buffer_->least_step();
   while (!ending()) {
-    const int64_t step = window_->least_step();
+    const int64_t step = buffer_->least_step();
     order_.begin_step(step - steps_of_readers);
     const std::optional<CopyOrder::Copy> copy = order_.next();
     if (copy || step > began + steps_of_readers || step >= request_.last_step) return copy;
@@ -175,7 +175,7 @@ bool Stager::store(std::span<const Received> received) {
     const std::optional<CopyOrder::Copy> copy = next_with_room();
     if (!copy) return false;
     if (copy->replaced) {
-      window_->withdraw(*copy->replaced);
+      buffer_->withdraw(*copy->replaced);
       // The slot of the replaced extent belongs to the new one.
       std::erase_if(lacking_, [&](const CopyOrder::Copy& other) { return other.extent == *copy->replaced; });
     }
@@ -183,9 +183,9 @@ bool Stager::store(std::span<const Received> received) {
     if (found == received.end() || found->bytes.empty()) {
       lacking_.push_back(*copy);
     } else if (write(*copy, found->bytes)) {
-      window_->count_received(found->bytes.size());
+      buffer_->count_received(found->bytes.size());
     }
-    if (ended_ || window_->lost()) return false;
+    if (ended_ || buffer_->lost()) return false;
   }
   return true;
 }
@@ -194,7 +194,7 @@ void Stager::copy_from_source(const CopyOrder::Copy& copy) {
   const Extents::Place place = extents_.place(copy.extent);
   const std::string path = request_.files[place.file]->path().string();
   const int descriptor = sources_[place.file].descriptor;
-  const std::span<std::byte> bytes = std::span(buffer_).first(place.bytes);
+  const std::span<std::byte> bytes = std::span(copied_).first(place.bytes);
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t got =
@@ -206,22 +206,22 @@ void Stager::copy_from_source(const CopyOrder::Copy& copy) {
   }
   if (!unchanged(place.file)) return stop(fmt::format("{} was changed while the run trains", path));
   if (!write(copy, bytes)) return;
-  window_->count_copied(place.bytes);
+  buffer_->count_copied(place.bytes);
   // The copy is read from now on, so the system need not keep the source's pages.
   ::posix_fadvise(descriptor, static_cast<off_t>(place.offset), static_cast<off_t>(place.bytes), POSIX_FADV_DONTNEED);
 }
 
 bool Stager::write(const CopyOrder::Copy& copy, std::span<const std::byte> bytes) {
-  const int error = window_->write(copy.slot, bytes);
+  const int error = buffer_->write(copy.slot, bytes);
   if (error == 0) {
-    window_->publish(copy.extent, copy.slot);
+    buffer_->publish(copy.extent, copy.slot);
   } else if (is_full_disk(error)) {
     order_.give_up(copy);
     log_warning("data.stage = \"{}\" is full ({}) with {} of the data there; the rest is read from its source",
                 request_.folder, std::strerror(error),
                 format_bytes(static_cast<double>(order_.slots() * extents_.extent_bytes())));
     if (order_.slots() == 0) ended_ = true;
-  } else if (window_->declare_lost()) {
+  } else if (buffer_->declare_lost()) {
     log_warning(
         "data.stage = \"{}\" cannot be written to any more: {}; the data are read from their source from here on",
         request_.folder, std::strerror(error));

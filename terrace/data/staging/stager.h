@@ -1,4 +1,4 @@
-// Copies what the ranks of a node will read into the window of the node, ahead of its use, on a thread of its own.
+// Copies what the ranks of a node will read into the buffer of the node, ahead of its use, on a thread of its own.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 #include "terrace/data/staging/extents.h"
 #include "terrace/data/staging/file_range.h"
 #include "terrace/data/staging/share_exchange.h"
-#include "terrace/data/staging/stage_window.h"
+#include "terrace/data/staging/staging_buffer.h"
 
 namespace terrace::data {
 
@@ -40,8 +40,8 @@ struct StagerRequest {
 
 class Stager : private ExchangeSide {
  public:
-  // Begins to copy at once. The window was made by this process.
-  Stager(std::shared_ptr<StageWindow> window, StagerRequest request);
+  // Begins to copy at once. The buffer was made by this process.
+  Stager(std::shared_ptr<StagingBuffer> buffer, StagerRequest request);
   Stager(const Stager&) = delete;
   ~Stager() override;
 
@@ -74,12 +74,12 @@ class Stager : private ExchangeSide {
   bool unchanged(size_t file);
   void stop(const std::string& why);
 
-  std::shared_ptr<StageWindow> window_;
+  std::shared_ptr<StagingBuffer> buffer_;
   StagerRequest request_;
   Extents extents_;
   CopyOrder order_;
   std::vector<Source> sources_;
-  std::vector<std::byte> buffer_;
+  std::vector<std::byte> copied_;
   int64_t next_step_;
   bool ended_ = false;  // nothing is copied any more
   std::optional<ShareExchange> exchange_;

@@ -1,5 +1,5 @@
 // Keeps the table in shared memory and the slots in a file without a name.
-#include "terrace/data/staging/stage_window.h"
+#include "terrace/data/staging/staging_buffer.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -23,9 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* window_prefix = "terrace-stage-";
+constexpr const char* buffer_prefix = "terrace-stage-";
 constexpr auto age_of_leftovers = std::chrono::minutes(10);
-constexpr uint64_t window_mark = 0x7465'7272'6163'6531;
+constexpr uint64_t buffer_mark = 0x7465'7272'6163'6531;
 // Shared memory has the header, then the readers, then a number for each extent: 0, or its number among all
 // publications, and its slot plus 1.
 constexpr size_t header_bytes = 128;
@@ -42,12 +42,12 @@ std::string stage_problem(const fs::path& folder, const std::string& what, int e
       folder.string(), what, std::strerror(error));
 }
 
-// A window has names for moments only, in which its process holds a lock on it. A name that is older and not locked is
+// A buffer has names for moments only, in which its process holds a lock on it. A name that is older and not locked is
 // of a process that was killed then.
 void remove_leftovers(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (!entry->path().filename().string().starts_with(window_prefix)) continue;
+    if (!entry->path().filename().string().starts_with(buffer_prefix)) continue;
     const int descriptor = ::open(entry->path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (descriptor < 0) continue;
     const auto age = fs::file_time_type::clock::now() - fs::last_write_time(entry->path(), error);
@@ -61,12 +61,12 @@ void remove_leftovers(const fs::path& folder) {
 
 }  // namespace
 
-struct alignas(64) StageWindow::Reader {
+struct alignas(64) StagingBuffer::Reader {
   std::atomic<int64_t> step{0};
   std::atomic<uint64_t> staged_bytes{0}, source_bytes{0}, source_nanoseconds{0};
 };
 
-struct StageWindow::Header {
+struct StagingBuffer::Header {
   uint64_t mark = 0;
   Size size = {};
   std::atomic<uint32_t> lost{0};
@@ -80,20 +80,20 @@ StageCounts& StageCounts::operator+=(const StageCounts& other) {
   return *this;
 }
 
-StageWindow::StageWindow(fs::path folder, std::string name)
+StagingBuffer::StagingBuffer(fs::path folder, std::string name)
     : folder_(std::move(folder)),
-      disk_name_(folder_ / (window_prefix + name)),
-      memory_name_("/" + (window_prefix + name)) {
+      disk_name_(folder_ / (buffer_prefix + name)),
+      memory_name_("/" + (buffer_prefix + name)) {
   static_assert(sizeof(Header) <= header_bytes, "the readers follow it");
 }
 
-StageWindow::~StageWindow() {
+StagingBuffer::~StagingBuffer() {
   remove_names();
   if (memory_ != nullptr) ::munmap(memory_, memory_bytes_);
   if (disk_ >= 0) ::close(disk_);
 }
 
-void StageWindow::map(int descriptor, size_t bytes) {
+void StagingBuffer::map(int descriptor, size_t bytes) {
   void* const address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   const int error = errno;
   ::close(descriptor);
@@ -102,7 +102,7 @@ void StageWindow::map(int descriptor, size_t bytes) {
   memory_bytes_ = bytes;
 }
 
-void StageWindow::make(const Size& size) {
+void StagingBuffer::make(const Size& size) {
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) throw UserError(stage_problem(folder_, "the folder cannot be made", error.value()));
@@ -127,10 +127,10 @@ void StageWindow::make(const Size& size) {
   header->size = size;
   for (uint64_t i = 0; i < size.readers; ++i) new (&reader(static_cast<int64_t>(i))) Reader();
   for (uint64_t i = 0; i < size.extents; ++i) new (table() + i) std::atomic<uint64_t>(0);
-  header->mark = window_mark;
+  header->mark = buffer_mark;
 }
 
-void StageWindow::open() {
+void StagingBuffer::open() {
   disk_ = ::open(disk_name_.c_str(), O_RDONLY | O_CLOEXEC);
   if (disk_ < 0) throw UserError(stage_problem(folder_, "the file of the node's first rank is not seen here", errno));
   const int memory = ::shm_open(memory_name_.c_str(), O_RDWR, 0);
@@ -140,28 +140,28 @@ void StageWindow::open() {
   struct stat status {};
   ::fstat(memory, &status);
   map(memory, static_cast<size_t>(status.st_size));
-  TERRACE_CHECK(memory_bytes_ >= header_bytes && reinterpret_cast<Header*>(memory_)->mark == window_mark,
+  TERRACE_CHECK(memory_bytes_ >= header_bytes && reinterpret_cast<Header*>(memory_)->mark == buffer_mark,
                 "{} is no table of a window", memory_name_);
 }
 
-void StageWindow::remove_names() {
+void StagingBuffer::remove_names() {
   if (!std::exchange(has_names_, false)) return;
   ::unlink(disk_name_.c_str());
   ::shm_unlink(memory_name_.c_str());
 }
 
-const StageWindow::Size& StageWindow::size() const { return reinterpret_cast<const Header*>(memory_)->size; }
+const StagingBuffer::Size& StagingBuffer::size() const { return reinterpret_cast<const Header*>(memory_)->size; }
 
-StageWindow::Reader& StageWindow::reader(int64_t number) const {
+StagingBuffer::Reader& StagingBuffer::reader(int64_t number) const {
   return reinterpret_cast<Reader*>(memory_ + header_bytes)[number];
 }
 
-std::atomic<uint64_t>* StageWindow::table() const {
+std::atomic<uint64_t>* StagingBuffer::table() const {
   return reinterpret_cast<std::atomic<uint64_t>*>(memory_ + header_bytes + size().readers * sizeof(Reader));
 }
 
 // The extent may be replaced while it is read; then its number in the table has changed, and what was read is not used.
-bool StageWindow::read(uint32_t extent, uint64_t begin, std::span<std::byte> to) const {
+bool StagingBuffer::read(uint32_t extent, uint64_t begin, std::span<std::byte> to) const {
   const std::atomic<uint64_t>& entry = table()[extent];
   const uint64_t found = entry.load();
   if (found == 0 || lost()) return false;
@@ -185,11 +185,11 @@ bool StageWindow::read(uint32_t extent, uint64_t begin, std::span<std::byte> to)
   return entry.load() == found;
 }
 
-bool StageWindow::lost() const { return reinterpret_cast<Header*>(memory_)->lost.load() != 0; }
+bool StagingBuffer::lost() const { return reinterpret_cast<Header*>(memory_)->lost.load() != 0; }
 
-bool StageWindow::declare_lost() const { return reinterpret_cast<Header*>(memory_)->lost.exchange(1) == 0; }
+bool StagingBuffer::declare_lost() const { return reinterpret_cast<Header*>(memory_)->lost.exchange(1) == 0; }
 
-int StageWindow::write(uint32_t slot, std::span<const std::byte> bytes) {
+int StagingBuffer::write(uint32_t slot, std::span<const std::byte> bytes) {
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t put = ::pwrite(disk_, bytes.data() + done, bytes.size() - done,
@@ -201,19 +201,19 @@ int StageWindow::write(uint32_t slot, std::span<const std::byte> bytes) {
   return 0;
 }
 
-void StageWindow::publish(uint32_t extent, uint32_t slot) {
+void StagingBuffer::publish(uint32_t extent, uint32_t slot) {
   ++published_;
   table()[extent].store((published_ << slot_bits) | (uint64_t{slot} + 1));
 }
 
-void StageWindow::withdraw(uint32_t extent) {
+void StagingBuffer::withdraw(uint32_t extent) {
   table()[extent].store(0);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-void StageWindow::begin_step(int64_t number, int64_t step) const { reader(number).step.store(step); }
+void StagingBuffer::begin_step(int64_t number, int64_t step) const { reader(number).step.store(step); }
 
-int64_t StageWindow::least_step() const {
+int64_t StagingBuffer::least_step() const {
   int64_t least = std::numeric_limits<int64_t>::max();
   for (uint64_t i = 0; i < size().readers; ++i) {
     least = std::min(least, reader(static_cast<int64_t>(i)).step.load());
@@ -221,16 +221,16 @@ int64_t StageWindow::least_step() const {
   return least;
 }
 
-void StageWindow::count(int64_t number, const StageCounts& more) const {
+void StagingBuffer::count(int64_t number, const StageCounts& more) const {
   Reader& own = reader(number);
   own.staged_bytes += more.staged_bytes;
   own.source_bytes += more.source_bytes;
   own.source_nanoseconds += more.source_nanoseconds;
 }
 
-void StageWindow::count_copied(uint64_t bytes) const { reinterpret_cast<Header*>(memory_)->copied_bytes += bytes; }
+void StagingBuffer::count_copied(uint64_t bytes) const { reinterpret_cast<Header*>(memory_)->copied_bytes += bytes; }
 
-StageCounts StageWindow::counts() const {
+StageCounts StagingBuffer::counts() const {
   StageCounts sum;
   for (uint64_t i = 0; i < size().readers; ++i) {
     const Reader& one = reader(static_cast<int64_t>(i));
@@ -239,13 +239,15 @@ StageCounts StageWindow::counts() const {
   return sum;
 }
 
-uint64_t StageWindow::copied_bytes() const { return reinterpret_cast<Header*>(memory_)->copied_bytes.load(); }
+uint64_t StagingBuffer::copied_bytes() const { return reinterpret_cast<Header*>(memory_)->copied_bytes.load(); }
 
-void StageWindow::count_received(uint64_t bytes) const { reinterpret_cast<Header*>(memory_)->received_bytes += bytes; }
+void StagingBuffer::count_received(uint64_t bytes) const {
+  reinterpret_cast<Header*>(memory_)->received_bytes += bytes;
+}
 
-uint64_t StageWindow::received_bytes() const { return reinterpret_cast<Header*>(memory_)->received_bytes.load(); }
+uint64_t StagingBuffer::received_bytes() const { return reinterpret_cast<Header*>(memory_)->received_bytes.load(); }
 
-uint64_t window_bytes(const fs::path& folder, uint64_t wanted, uint64_t data_bytes) {
+uint64_t buffer_bytes(const fs::path& folder, uint64_t wanted, uint64_t data_bytes) {
   if (wanted > 0) return wanted;
   std::error_code error;
   const fs::space_info space = fs::space(folder, error);

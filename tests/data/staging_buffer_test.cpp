@@ -1,5 +1,5 @@
-// The window gives the bytes that were published, or none; a failing disk is left; nothing stays behind.
-#include "terrace/data/staging/stage_window.h"
+// The buffer gives the bytes that were published, or none; a failing disk is left; nothing stays behind.
+#include "terrace/data/staging/staging_buffer.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -35,10 +35,10 @@ TEST(Extents, FilesAreNumberedThrough) {
 TEST(Extents, AreLargeWhereAllOfThemAreReadAndFit) {
   constexpr uint64_t mib = 1 << 20;
   const ExtentRequest whole{
-      .file_bytes = {50 * mib}, .window_bytes = 50 * mib, .read_bytes = 50 * mib, .record_bytes = 5000};
+      .file_bytes = {50 * mib}, .buffer_bytes = 50 * mib, .read_bytes = 50 * mib, .record_bytes = 5000};
   EXPECT_EQ(extent_bytes_for(whole), mib);
   ExtentRequest too_small = whole, short_run = whole;
-  too_small.window_bytes -= 1;
+  too_small.buffer_bytes -= 1;
   short_run.read_bytes -= 1;
   EXPECT_EQ(extent_bytes_for(too_small), 8192u);
   EXPECT_EQ(extent_bytes_for(short_run), 8192u);
@@ -51,64 +51,64 @@ TEST(Extents, AreLargeWhereAllOfThemAreReadAndFit) {
   EXPECT_EQ(extent_bytes_for(too_small), 4 * mib);
 }
 
-class StageWindows : public testing::Test {
+class StagingBuffers : public testing::Test {
  protected:
-  std::unique_ptr<StageWindow> made(const std::string& name, uint64_t extent_bytes = 8, uint64_t slots = 4) {
-    auto window = std::make_unique<StageWindow>(folder_ / "disk", name);
-    window->make({.extent_bytes = extent_bytes, .slots = slots, .extents = 100, .readers = 2});
-    return window;
+  std::unique_ptr<StagingBuffer> made(const std::string& name, uint64_t extent_bytes = 8, uint64_t slots = 4) {
+    auto buffer = std::make_unique<StagingBuffer>(folder_ / "disk", name);
+    buffer->make({.extent_bytes = extent_bytes, .slots = slots, .extents = 100, .readers = 2});
+    return buffer;
   }
   static std::vector<std::byte> bytes(const std::string& text) {
     const auto all = std::as_bytes(std::span(text));
     return {all.begin(), all.end()};
   }
-  static std::string text(const StageWindow& window, uint32_t extent, uint64_t begin = 0, size_t count = 8) {
+  static std::string text(const StagingBuffer& buffer, uint32_t extent, uint64_t begin = 0, size_t count = 8) {
     std::string read(count, '-');
-    return window.read(extent, begin, std::as_writable_bytes(std::span(read))) ? read : "none";
+    return buffer.read(extent, begin, std::as_writable_bytes(std::span(read))) ? read : "none";
   }
   std::string unique() { return TestStage::unique_name(); }
 
   TemporaryFolder folder_;
 };
 
-TEST_F(StageWindows, AnotherProcessReadsWhatIsPublished) {
+TEST_F(StagingBuffers, AnotherProcessReadsWhatIsPublished) {
   const std::string name = unique();
-  const auto window = made(name);
-  StageWindow other(folder_ / "disk", name);
+  const auto buffer = made(name);
+  StagingBuffer other(folder_ / "disk", name);
   other.open();
   EXPECT_EQ(text(other, 7), "none");
-  EXPECT_EQ(window->write(2, bytes("abcdefgh")), 0);
+  EXPECT_EQ(buffer->write(2, bytes("abcdefgh")), 0);
   EXPECT_EQ(text(other, 7), "none");
-  window->publish(7, 2);
+  buffer->publish(7, 2);
   EXPECT_EQ(text(other, 7), "abcdefgh");
   EXPECT_EQ(text(other, 7, 3, 2), "de");
   EXPECT_EQ(text(other, 6), "none");
-  window->withdraw(7);
+  buffer->withdraw(7);
   EXPECT_EQ(text(other, 7), "none");
-  window->begin_step(0, 5);
+  buffer->begin_step(0, 5);
   other.begin_step(1, 3);
-  EXPECT_EQ(window->least_step(), 3);
-  window->count(0, {.staged_bytes = 1, .source_bytes = 2, .source_nanoseconds = 3});
+  EXPECT_EQ(buffer->least_step(), 3);
+  buffer->count(0, {.staged_bytes = 1, .source_bytes = 2, .source_nanoseconds = 3});
   other.count(1, {.staged_bytes = 10, .source_bytes = 20, .source_nanoseconds = 30});
-  EXPECT_EQ(window->counts(), (StageCounts{11, 22, 33}));
+  EXPECT_EQ(buffer->counts(), (StageCounts{11, 22, 33}));
 }
 
-TEST_F(StageWindows, LeaveNoNames) {
+TEST_F(StagingBuffers, LeaveNoNames) {
   const std::string name = unique();
-  const auto window = made(name);
-  window->write(0, bytes("abcdefgh"));
-  window->publish(0, 0);
+  const auto buffer = made(name);
+  buffer->write(0, bytes("abcdefgh"));
+  buffer->publish(0, 0);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "disk/terrace-stage-" + name));
-  window->remove_names();
+  buffer->remove_names();
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "disk"));
   EXPECT_FALSE(std::filesystem::exists("/dev/shm/terrace-stage-" + name));
-  EXPECT_EQ(text(*window, 0), "abcdefgh");
-  StageWindow late(folder_ / "disk", name);
+  EXPECT_EQ(text(*buffer, 0), "abcdefgh");
+  StagingBuffer late(folder_ / "disk", name);
   EXPECT_THAT(user_error([&] { late.open(); }), HasSubstr("is not seen here"));
 }
 
 // Files that a killed run leaves are removed by the next one, but not those that another one is making.
-TEST_F(StageWindows, LeftoversAreRemoved) {
+TEST_F(StagingBuffers, LeftoversAreRemoved) {
   folder_.write("disk/terrace-stage-old", "x");
   folder_.write("disk/terrace-stage-young", "x");
   folder_.write("disk/notes", "x");
@@ -122,30 +122,30 @@ TEST_F(StageWindows, LeftoversAreRemoved) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "disk/notes"));
 }
 
-TEST_F(StageWindows, ADiskThatFailsIsLeft) {
+TEST_F(StagingBuffers, ADiskThatFailsIsLeft) {
   const std::string name = unique();
-  const auto window = made(name);
-  window->write(0, bytes("abcdefgh"));
-  window->write(1, bytes("ijklmnop"));
-  window->publish(3, 0);
-  window->publish(4, 1);
+  const auto buffer = made(name);
+  buffer->write(0, bytes("abcdefgh"));
+  buffer->write(1, bytes("ijklmnop"));
+  buffer->publish(3, 0);
+  buffer->publish(4, 1);
   std::filesystem::resize_file(folder_ / "disk/terrace-stage-" + name, 10);
-  EXPECT_EQ(text(*window, 3), "abcdefgh");
-  EXPECT_EQ(text(*window, 4), "none");
-  EXPECT_TRUE(window->lost());
-  EXPECT_EQ(text(*window, 3), "none");
+  EXPECT_EQ(text(*buffer, 3), "abcdefgh");
+  EXPECT_EQ(text(*buffer, 4), "none");
+  EXPECT_TRUE(buffer->lost());
+  EXPECT_EQ(text(*buffer, 3), "none");
 }
 
-TEST_F(StageWindows, FoldersThatCannotBeUsedAreRefused) {
-  StageWindow window("/proc/terrace", unique());
-  EXPECT_THAT(user_error([&] { window.make({.extent_bytes = 8, .slots = 1, .extents = 1, .readers = 1}); }),
+TEST_F(StagingBuffers, FoldersThatCannotBeUsedAreRefused) {
+  StagingBuffer buffer("/proc/terrace", unique());
+  EXPECT_THAT(user_error([&] { buffer.make({.extent_bytes = 8, .slots = 1, .extents = 1, .readers = 1}); }),
               testing::AllOf(HasSubstr("data.stage = \"/proc/terrace\": the folder cannot be made"),
                              HasSubstr("leave data.stage out")));
 }
 
 // Readers see an extent's own bytes or none, while others take its slot.
-TEST_F(StageWindows, ReplacedExtentsAreNeverMixedUp) {
-  const auto window = made(unique(), 4096, 2);
+TEST_F(StagingBuffers, ReplacedExtentsAreNeverMixedUp) {
+  const auto buffer = made(unique(), 4096, 2);
   std::atomic<bool> ends = false;
   std::atomic<int64_t> read = 0;
   std::vector<std::thread> readers;
@@ -154,7 +154,7 @@ TEST_F(StageWindows, ReplacedExtentsAreNeverMixedUp) {
       std::vector<std::byte> bytes(4096);
       while (!ends) {
         for (uint32_t extent = 0; extent < 10; ++extent) {
-          if (!window->read(extent, 0, bytes)) continue;
+          if (!buffer->read(extent, 0, bytes)) continue;
           ++read;
           for (const std::byte byte : bytes) ASSERT_EQ(byte, static_cast<std::byte>(extent));
         }
@@ -165,9 +165,9 @@ TEST_F(StageWindows, ReplacedExtentsAreNeverMixedUp) {
   for (uint32_t copy = 0; copy < 20'000 || read < 1000; ++copy) {
     const uint32_t slot = copy % 2, extent = (copy * 7) % 10;
     if (extent == in_slot[1 - slot]) continue;
-    window->withdraw(in_slot[slot]);
-    ASSERT_EQ(window->write(slot, std::vector<std::byte>(4096, static_cast<std::byte>(extent))), 0);
-    window->publish(extent, slot);
+    buffer->withdraw(in_slot[slot]);
+    ASSERT_EQ(buffer->write(slot, std::vector<std::byte>(4096, static_cast<std::byte>(extent))), 0);
+    buffer->publish(extent, slot);
     in_slot[slot] = extent;
   }
   ends = true;
