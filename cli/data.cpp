@@ -36,12 +36,10 @@ namespace {
 
 void print_prepared(const data::PrepareOptions& options, const data::PrepareReport& report) {
   for (const std::string& line : report.warnings()) log_warning("{}", line);
-  const double megabytes = static_cast<double>(report.text_bytes) / 1e6;
   fmt::print("{}, {} of text, {} ({:.2f} bytes a token) in {}: {:.1f} MB/s with {}\n",
              counted(report.documents, "document"), format_bytes(static_cast<double>(report.text_bytes)),
-             counted(report.tokens, "token"),
-             static_cast<double>(report.text_bytes) / static_cast<double>(report.tokens),
-             format_seconds(report.seconds), megabytes / report.seconds, counted(report.threads, "thread"));
+             counted(report.tokens, "token"), report.bytes_per_token(), format_seconds(report.seconds),
+             report.megabytes_per_second(), counted(report.threads, "thread"));
   fmt::print("wrote {0}.bin, {0}.idx and {0}.corpus.json\n", printable(options.output));
 }
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,14 +46,10 @@ void add_bytes(const train::HeldOutFigures& found, uint64_t bytes, Json& json) {
   json["bytes"] = bytes;
 }
 
-uint64_t all_bytes(const run::CheckpointEvaluation& result) {
-  return std::accumulate(result.bytes.begin(), result.bytes.end(), uint64_t{0});
-}
-
 Json json_of(const run::CheckpointEvaluation& result) {
   Json json = {{"checkpoint", result.checkpoint.string()}, {"step", result.step}};
   json.update(figures_json(result, result.evaluation.all));
-  if (!result.bytes.empty()) add_bytes(result.evaluation.all, all_bytes(result), json);
+  if (!result.bytes.empty()) add_bytes(result.evaluation.all, result.all_bytes(), json);
   json["datasets"] = Json::array();
   for (size_t i = 0; i < result.evaluation.by_dataset.size(); ++i) {
     const train::HeldOutFigures& found = result.evaluation.by_dataset[i];
@@ -109,7 +104,7 @@ void print_bits_per_byte(const run::CheckpointEvaluation& result) {
   };
   const std::vector<train::HeldOutFigures>& rows = result.evaluation.by_dataset;
   for (size_t i = 0; i < rows.size(); ++i) print(rows[i].dataset, rows[i], result.bytes.at(i));
-  if (rows.size() > 1) print("all", result.evaluation.all, all_bytes(result));
+  if (rows.size() > 1) print("all", result.evaluation.all, result.all_bytes());
 }
 
 // A loss that is no number says that the weights are none, or that the model overflows.

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <numbers>
+#include <numeric>
 #include <utility>
 
 #include "terrace/base/error.h"
@@ -95,6 +96,8 @@ std::optional<CheckpointEvaluation> evaluate_on_rank(train::Trainer& trainer, co
 }
 
 }  // namespace
+
+uint64_t CheckpointEvaluation::all_bytes() const { return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}); }
 
 double CheckpointEvaluation::bits_per_byte(const train::HeldOutFigures& figures, uint64_t bytes) {
   return figures.loss * figures.count / (std::numbers::ln2 * static_cast<double>(bytes));

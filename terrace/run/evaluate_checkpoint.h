@@ -34,6 +34,7 @@ struct CheckpointEvaluation {
   // The bytes of text of each dataset; none where they are not known for all.
   std::vector<uint64_t> bytes = {};
 
+  uint64_t all_bytes() const;
   // The loss over all of so many bytes in bits: of a model of text, whatever its tokenizer.
   static double bits_per_byte(const train::HeldOutFigures& figures, uint64_t bytes);
 };

@@ -50,6 +50,15 @@ std::vector<std::string> decoded(const PrepareOptions& options) {
   return documents;
 }
 
+TEST(PrepareReport, TellsTheSizeOfTokensAndTheSpeed) {
+  PrepareReport report;
+  report.text_bytes = 9'000'000;
+  report.tokens = 2'000'000;
+  report.seconds = 3;
+  EXPECT_EQ(report.bytes_per_token(), 4.5);
+  EXPECT_EQ(report.megabytes_per_second(), 3);
+}
+
 TEST(Prepare, FoldersPackedFilesAndJsonLinesInOneOrder) {
   const TemporaryFolder folder;
   const std::string raw = "raw \xFF\xE2\x96\x81 bytes";

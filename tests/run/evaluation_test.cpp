@@ -193,6 +193,8 @@ TEST_F(EvaluationTest, ACheckpointIsEvaluatedOnEachCorpusAndWritesNothing) {
     sum += loss * alone.all.count;
   }
   EXPECT_NEAR(both.evaluation.all.loss, sum / both.evaluation.all.count, 1e-12 * both.evaluation.all.loss);
+  ASSERT_EQ(both.bytes.size(), 2u);
+  EXPECT_EQ(both.all_bytes(), both.bytes[0] + both.bytes[1]);
 }
 
 TEST_F(EvaluationTest, EveryMissingCorpusOfAnEvaluationIsNamed) {

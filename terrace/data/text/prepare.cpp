@@ -373,6 +373,10 @@ PrepareReport prepare(const PrepareOptions& options) {
   return TextRun(options, options.ranks != nullptr ? *options.ranks : *alone).run();
 }
 
+double PrepareReport::bytes_per_token() const { return static_cast<double>(text_bytes) / static_cast<double>(tokens); }
+
+double PrepareReport::megabytes_per_second() const { return static_cast<double>(text_bytes) / 1e6 / seconds; }
+
 Json PrepareReport::json() const {
   Json json = json_of_counts();
   json.update({{"files", files},

@@ -51,6 +51,8 @@ struct PrepareReport : EncodedText {
   int threads = 0;     // of all ranks
   double seconds = 0;  // of encoding
 
+  double bytes_per_token() const;
+  double megabytes_per_second() const;  // of text
   // Returns log lines about what was left out or changed.
   std::vector<std::string> warnings() const;
   Json json() const;
