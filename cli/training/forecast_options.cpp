@@ -7,6 +7,7 @@
 
 #include "cli/ranges.h"
 #include "terrace/base/error.h"
+#include "terrace/forecast/forecast_header.h"
 #include "terrace/train/agreement.h"
 
 namespace terrace::cli {
@@ -35,22 +36,8 @@ void add_model_options(CLI::App& command, run::CheckpointRequest& model) {
 }
 
 forecast::ForecastHeader forecast_header(const run::ForecastModel& model, const forecast::ForecastPlan& plan) {
-  const data::FieldsDescription& all = model.source.description();
-  forecast::ForecastHeader header{.grid = {all.latitudes, all.longitudes}, .calendar = all.calendar};
-  header.source = fmt::format("terrace, {} at step {}", model.checkpoint.string(), model.step);
-  for (const int64_t lead : plan.leads) {
-    header.leads.push_back(forecast::lead_seconds(forecast::lead_text(all.step, lead)).value());
-  }
-  for (const int64_t start : plan.starts) {
-    header.starts.push_back(all.times[static_cast<size_t>(start)]);
-    for (const int64_t lead : plan.leads) {
-      header.valid_times.push_back(model.source.dataset().instant_after(start, lead));
-    }
-  }
-  for (const std::string& name : model.source.request().outputs) {
-    header.fields.push_back(all.variables[static_cast<size_t>(data::FieldsDescription::find(all.variables, name))]);
-  }
-  return header;
+  return forecast::forecast_header(model.source, plan,
+                                   fmt::format("terrace, {} at step {}", model.checkpoint.string(), model.step));
 }
 
 void run_and_leave(LaunchedRanks& ranks, const std::function<bool()>& run) {
