@@ -67,6 +67,7 @@ Diagnosis diagnose(const JobReadings& job);
 
 // {"check", "severity", "found", "why", "fix"}.
 Json json_of(const Finding& finding);
+Finding finding_of(const Json& json);
 // {"findings": [{"check", "severity", "found", "why", "fix"}], "checks": [..], "not_applicable": [{"check", "reason"}],
 // "ranks", "nodes", "nodes_read"}.
 Json json_of(const Diagnosis& diagnosis);

@@ -6,15 +6,17 @@
 #include <array>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "terrace/base/text/json_record.h"
 #include "terrace/base/text/plural.h"
 #include "terrace/doctor/checks.h"
 
 namespace terrace::doctor {
 namespace {
 
-const char* name_of(Severity severity) { return severity == Severity::error ? "error" : "warning"; }
+constexpr std::array<std::string_view, 2> severity_words = {"warning", "error"};
 
 }  // namespace
 
@@ -77,13 +79,14 @@ Diagnosis diagnose(const JobReadings& job) {
   return diagnosis;
 }
 
-Json json_of(const Finding& finding) {
-  return {{"check", finding.check},
-          {"severity", name_of(finding.severity)},
-          {"found", finding.found},
-          {"why", finding.why},
-          {"fix", finding.fix}};
+void members_of(auto& json, MaybeConst<Finding> auto& one) {
+  json("check", one.check).word("severity", one.severity, severity_words, "has the severity");
+  json("found", one.found)("why", one.why)("fix", one.fix);
 }
+
+Json json_of(const Finding& finding) { return json_of_record(finding); }
+
+Finding finding_of(const Json& json) { return record_of<Finding>(json); }
 
 Json json_of(const Diagnosis& diagnosis) {
   Json findings = Json::array(), left_out = Json::array();
@@ -98,8 +101,8 @@ Json json_of(const Diagnosis& diagnosis) {
 std::string text_of(const Diagnosis& diagnosis) {
   std::string text;
   for (const Finding& finding : diagnosis.findings) {
-    text += fmt::format("{}: {}: {}\n  why: {}\n  fix: {}\n", name_of(finding.severity), finding.check, finding.found,
-                        finding.why, finding.fix);
+    text += fmt::format("{}: {}: {}\n  why: {}\n  fix: {}\n", severity_words[static_cast<size_t>(finding.severity)],
+                        finding.check, finding.found, finding.why, finding.fix);
   }
   text +=
       fmt::format("{} in {} of {} on {}: {}\n", counted(diagnosis.findings.size(), "finding"),

@@ -36,15 +36,6 @@ std::array<char, digits> checksum_of(const std::map<std::string, std::string>& f
   return sum;
 }
 
-Finding finding_of(const std::string& text) {
-  const Json json = Json::parse(text);
-  return {.check = json.at("check"),
-          .severity = json.at("severity") == "error" ? Severity::error : Severity::warning,
-          .found = json.at("found"),
-          .why = json.at("why"),
-          .fix = json.at("fix")};
-}
-
 // Sends a text from one member to all.
 std::string broadcast(comm::Comm& all, std::string text, int64_t from) {
   auto size = static_cast<int64_t>(text.size());
@@ -123,7 +114,7 @@ Diagnosis diagnose_by_node(comm::World& world, int64_t ranks_per_node, Readings 
     std::string text;
     const int64_t rank = from - words.begin();
     if (rank == world.rank()) text = json_of(*own_finding(number)).dump();
-    Finding finding = finding_of(broadcast(*all, text, rank));
+    Finding finding = finding_of(Json::parse(broadcast(*all, text, rank)));
     if (const auto more = static_cast<size_t>(std::ranges::count_if(words, has) - 1); more > 0) {
       finding.found += fmt::format("; and {} more", counted(more, "node"));
     }

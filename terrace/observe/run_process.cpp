@@ -8,13 +8,15 @@
 
 #include "terrace/base/files/file.h"
 #include "terrace/base/terminal/log.h"
-#include "terrace/base/text/json.h"
+#include "terrace/base/text/json_record.h"
 
 namespace terrace::observe {
 namespace {
 
 constexpr const char* run_process_name = ".process.json";
 constexpr std::array<std::string_view, 4> process_words = {"running", "finished", "stopped", "failed"};
+
+ProcessIdentity identity_in(const Json& json) { return parse_process_identity(json.get<std::string>()).value(); }
 
 }  // namespace
 
@@ -25,11 +27,16 @@ RunProcess this_run_process(int64_t ranks) {
   return {.identity = identity_of_this_process(), .ranks = ranks, .job = job == nullptr ? "" : job};
 }
 
+void members_of(auto& json, MaybeConst<RunProcess> auto& one) {
+  json.as("process", one.identity, &ProcessIdentity::text, identity_in);
+  json("ranks", one.ranks)("job", one.job).word("state", one.state, process_words, "has the state");
+  json("reason", one.reason)("step", one.step);
+}
+
 void write_run_process(const std::filesystem::path& folder, const RunProcess& trainer) {
-  const Json json = {{"process", trainer.identity.text()}, {"ranks", trainer.ranks},   {"job", trainer.job},
-                     {"state", word_of(trainer.state)},    {"reason", trainer.reason}, {"step", trainer.step}};
   try {
-    write_text_atomically(folder / run_process_name, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    write_text_atomically(folder / run_process_name,
+                          json_of_record(trainer).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   } catch (const std::exception& error) {
     log_warning("{}; terrace status will not know of this process", error.what());
   }
@@ -38,16 +45,7 @@ void write_run_process(const std::filesystem::path& folder, const RunProcess& tr
 std::optional<RunProcess> read_run_process(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder / run_process_name)) return std::nullopt;
   try {
-    const Json json = parse_json(read_text(folder / run_process_name));
-    const auto identity = parse_process_identity(json.at("process").get<std::string>());
-    const auto word = std::ranges::find(process_words, json.at("state").get<std::string>());
-    if (!identity || word == process_words.end()) return std::nullopt;
-    return RunProcess{.identity = *identity,
-                      .ranks = json.at("ranks"),
-                      .job = json.at("job"),
-                      .state = static_cast<ProcessState>(word - process_words.begin()),
-                      .reason = json.at("reason"),
-                      .step = json.at("step")};
+    return record_of<RunProcess>(parse_json(read_text(folder / run_process_name)));
   } catch (const std::exception&) {
     return std::nullopt;
   }

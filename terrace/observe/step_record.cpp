@@ -9,6 +9,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
+#include "terrace/base/text/json_record.h"
 
 namespace terrace::observe {
 namespace {
@@ -19,94 +20,73 @@ Json figures_json(const std::vector<NamedFigure>& figures) {
   return json;
 }
 
-std::vector<NamedFigure> figures_of(const Json& json) {
+std::vector<NamedFigure> figures_in(const Json& json) {
   std::vector<NamedFigure> figures;
   for (const auto& [name, value] : json.items()) figures.push_back({name, value.get<double>()});
   return figures;
 }
 
 // Steps have thousands of events, so each is an array: name, kind, lane, begin, end.
-Json stage_json(const StageRecord& stage) {
-  Json events = Json::array(), memory = Json::array();
-  for (const StepEvent& one : stage.events) events.push_back({one.name, one.kind, one.lane, one.begin, one.end});
-  for (const MemorySample& one : stage.memory) memory.push_back({one.seconds, one.bytes});
-  return {{"stage", stage.stage},
-          {"rank", stage.rank},
-          {"seconds", figures_json(stage.seconds)},
-          {"memory_bytes", figures_json(stage.memory_bytes)},
-          {"events", events},
-          {"memory", memory}};
+Json events_json(const std::vector<StepEvent>& events) {
+  Json json = Json::array();
+  for (const StepEvent& one : events) json.push_back({one.name, one.kind, one.lane, one.begin, one.end});
+  return json;
 }
 
-StageRecord stage_of(const Json& json) {
-  StageRecord stage{.stage = json.at("stage"),
-                    .rank = json.at("rank"),
-                    .seconds = figures_of(json.at("seconds")),
-                    .memory_bytes = figures_of(json.at("memory_bytes"))};
-  for (const Json& one : json.at("events")) {
-    stage.events.push_back(
-        {.name = one.at(0), .kind = one.at(1), .lane = one.at(2), .begin = one.at(3), .end = one.at(4)});
+std::vector<StepEvent> events_in(const Json& json) {
+  std::vector<StepEvent> events;
+  for (const Json& one : json) {
+    events.push_back({.name = one.at(0).get<std::string>(),
+                      .kind = one.at(1).get<std::string>(),
+                      .lane = one.at(2).get<int64_t>(),
+                      .begin = one.at(3).get<double>(),
+                      .end = one.at(4).get<double>()});
   }
-  for (const Json& one : json.at("memory")) stage.memory.push_back({.seconds = one.at(0), .bytes = one.at(1)});
-  return stage;
+  return events;
+}
+
+Json memory_json(const std::vector<MemorySample>& memory) {
+  Json json = Json::array();
+  for (const MemorySample& one : memory) json.push_back({one.seconds, one.bytes});
+  return json;
+}
+
+std::vector<MemorySample> memory_in(const Json& json) {
+  std::vector<MemorySample> memory;
+  for (const Json& one : json) memory.push_back({.seconds = one.at(0).get<double>(), .bytes = one.at(1).get<double>()});
+  return memory;
 }
 
 }  // namespace
 
-StepRecord step_record_of(const Json& json) {
-  StepRecord record{.source = json.at("source"),
-                    .machine = json.at("machine"),
-                    .software = json.at("software"),
-                    .step = json.at("step"),
-                    .step_seconds = json.at("step_seconds"),
-                    .model_flops = json.at("model_flops"),
-                    .peak_flops = json.at("peak_flops"),
-                    .memory_bandwidth = json.at("memory_bandwidth"),
-                    .links = json.at("links")};
-  for (const Json& stage : json.at("stages")) record.stages.push_back(stage_of(stage));
-  for (const Json& one : json.at("groups")) {
-    record.groups.push_back({.name = one.at("name"),
-                             .tier = one.at("tier"),
-                             .stage = one.value("stage", int64_t{-1}),  // older records have none
-                             .bytes = one.at("bytes"),
-                             .moving_seconds = one.at("moving_seconds")});
-    const Json& waiting = one.at("waiting_seconds");
-    record.groups.back().waiting_seconds = waiting.is_null() ? std::nullopt : std::optional(waiting.get<double>());
-  }
-  for (const Json& one : json.at("operations")) {
-    record.operations.push_back(
-        {.name = one.at("name"), .seconds = one.at("seconds"), .flops = one.at("flops"), .bytes = one.at("bytes")});
-  }
-  return record;
+void members_of(auto& json, MaybeConst<StageRecord> auto& one) {
+  json("stage", one.stage)("rank", one.rank);
+  json.as("seconds", one.seconds, figures_json, figures_in);
+  json.as("memory_bytes", one.memory_bytes, figures_json, figures_in);
+  json.as("events", one.events, events_json, events_in);
+  json.as("memory", one.memory, memory_json, memory_in);
 }
 
-Json json_of(const StepRecord& record) {
-  Json stages = Json::array(), groups = Json::array(), operations = Json::array();
-  for (const StageRecord& stage : record.stages) stages.push_back(stage_json(stage));
-  for (const CommunicationRecord& one : record.groups) {
-    groups.push_back({{"name", one.name},
-                      {"tier", one.tier},
-                      {"stage", one.stage},
-                      {"bytes", one.bytes},
-                      {"moving_seconds", one.moving_seconds},
-                      {"waiting_seconds", one.waiting_seconds ? Json(*one.waiting_seconds) : Json()}});
-  }
-  for (const WorkRecord& one : record.operations) {
-    operations.push_back({{"name", one.name}, {"seconds", one.seconds}, {"flops", one.flops}, {"bytes", one.bytes}});
-  }
-  return {{"source", record.source},
-          {"machine", record.machine},
-          {"software", record.software},
-          {"step", record.step},
-          {"step_seconds", record.step_seconds},
-          {"model_flops", record.model_flops},
-          {"peak_flops", record.peak_flops},
-          {"memory_bandwidth", record.memory_bandwidth},
-          {"links", record.links},
-          {"stages", stages},
-          {"groups", groups},
-          {"operations", operations}};
+void members_of(auto& json, MaybeConst<CommunicationRecord> auto& one) {
+  json("name", one.name)("tier", one.tier);
+  if (json.has("stage", true)) json("stage", one.stage);  // older records have none
+  json("bytes", one.bytes)("moving_seconds", one.moving_seconds)("waiting_seconds", one.waiting_seconds);
 }
+
+void members_of(auto& json, MaybeConst<WorkRecord> auto& one) {
+  json("name", one.name)("seconds", one.seconds)("flops", one.flops)("bytes", one.bytes);
+}
+
+void members_of(auto& json, MaybeConst<StepRecord> auto& one) {
+  json("source", one.source)("machine", one.machine)("software", one.software)("step", one.step);
+  json("step_seconds", one.step_seconds)("model_flops", one.model_flops)("peak_flops", one.peak_flops);
+  json("memory_bandwidth", one.memory_bandwidth)("links", one.links);
+  json("stages", one.stages)("groups", one.groups)("operations", one.operations);
+}
+
+StepRecord step_record_of(const Json& json) { return record_of<StepRecord>(json); }
+
+Json json_of(const StepRecord& record) { return json_of_record(record); }
 
 StepRecord read_step_record(const std::filesystem::path& path) {
   try {

@@ -56,7 +56,7 @@ struct StageRecord {
 struct CommunicationRecord {
   std::string name;           // "shard_gradients", "tensor"
   std::string tier = {};      // whose links limit it: "node"
-  int64_t stage = 0;          // of the rank; -1: not known
+  int64_t stage = -1;         // of the rank; -1: not known
   double bytes = 0;           // that this rank sends in the step
   double moving_seconds = 0;  // of all its calls, hidden ones included; 0: not measured
   // The part of moving_seconds that computation waited for; none where it is not known apart from waits for other

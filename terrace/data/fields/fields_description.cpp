@@ -3,12 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
+#include "terrace/base/text/json_record.h"
 #include "terrace/base/text/plural.h"
 
 namespace terrace::data {
@@ -19,61 +22,17 @@ constexpr int format_version = 1;
 constexpr double month_seconds = 30.4375 * 86400;  // a twelfth of 365.25 days
 constexpr int64_t day_length = 86400;
 
-constexpr std::array<std::pair<const char*, ClimatologyKind>, 3> climatology_words = {
-    {{"none", ClimatologyKind::none}, {"monthly", ClimatologyKind::monthly}, {"daily", ClimatologyKind::daily}}};
+constexpr std::array<std::string_view, 3> climatology_words = {"none", "monthly", "daily"};
 
-Json json_of(const Moments& moments) { return {{"mean", moments.mean}, {"deviation", moments.deviation}}; }
+std::string_view calendar_word(Calendar calendar) { return name_of(calendar); }
 
-Moments moments_of(const Json& json) { return {json.at("mean").get<double>(), json.at("deviation").get<double>()}; }
-
-Json json_of(const FieldOfDataset& field) {
-  Json json = {{"name", field.name}, {"variable", field.variable}};
-  if (field.level) json.update({{"level", *field.level}, {"level_units", field.level_units}});
-  json.update({{"units", field.units}, {"standard_name", field.standard_name}, {"long_name", field.long_name}});
-  for (const auto& [dimension, entry] : field.entries) {
-    json["selected"][dimension] = {{"index", entry.index}, {"label", entry.label}};
-  }
-  if (field.moments) json.update(json_of(*field.moments));
-  if (field.changes) json["changes"] = json_of(*field.changes);
-  return json;
+ClimatologyKind climatology_of(const Json& json) {
+  const auto word = std::ranges::find(climatology_words, json);
+  return word == climatology_words.end() ? ClimatologyKind::none
+                                         : static_cast<ClimatologyKind>(word - climatology_words.begin());
 }
 
-FieldOfDataset field_of(const Json& json) {
-  FieldOfDataset field{.name = json.at("name"),
-                       .variable = json.at("variable"),
-                       .units = json.at("units"),
-                       .standard_name = json.at("standard_name"),
-                       .long_name = json.at("long_name")};
-  if (json.contains("level")) {
-    field.level = json.at("level").get<double>();
-    field.level_units = json.at("level_units");
-  }
-  if (const auto selected = json.find("selected"); selected != json.end()) {
-    for (const auto& [dimension, entry] : selected->items()) {
-      field.entries[dimension] = {.index = entry.at("index"), .label = entry.at("label")};
-    }
-  }
-  if (json.contains("mean")) field.moments = moments_of(json);
-  if (json.contains("changes")) field.changes = moments_of(json.at("changes"));
-  return field;
-}
-
-Json json_of(const StoredArray& array) {
-  return {{"offset", array.offset}, {"sizes", array.sizes}, {"checksum", array.checksum}};
-}
-
-StoredArray array_of(const Json& json) {
-  return {.offset = json.at("offset"),
-          .sizes = json.at("sizes").get<std::vector<uint64_t>>(),
-          .checksum = json.at("checksum")};
-}
-
-template <typename Fields>
-Json list_of(const Fields& fields) {
-  Json list = Json::array();
-  for (const FieldOfDataset& field : fields) list.push_back(json_of(field));
-  return list;
-}
+Calendar calendar_of(const Json& json) { return calendar_named(json.get<std::string>()); }
 
 // Returns a JSON text with one line for each key, so that thousands of times do not take a line each.
 std::string in_lines(const Json& json) {
@@ -91,30 +50,46 @@ std::string in_lines(const Json& json) {
   return text + "\n}\n";
 }
 
-FieldsDescription description_of(const Json& json) {
-  FieldsDescription description;
-  for (const Json& one : json.at("variables")) description.variables.push_back(field_of(one));
-  for (const Json& one : json.at("constants")) description.constants.push_back(field_of(one));
-  description.latitudes = json.at("latitudes").get<std::vector<double>>();
-  description.longitudes = json.at("longitudes").get<std::vector<double>>();
-  description.calendar = calendar_named(json.at("calendar").get<std::string>());
-  description.step = {json.at("step").at("seconds"), json.at("step").at("months")};
-  description.times = json.at("times").get<std::vector<int64_t>>();
-  for (const auto& [name, split] : json.at("splits").items()) {
-    description.splits[name] = {split.at("from"), split.at("to"), split.at("first_time"), split.at("end_time")};
+}  // namespace
+
+void members_of(auto& json, MaybeConst<Moments> auto& one) { json("mean", one.mean)("deviation", one.deviation); }
+
+void members_of(auto& json, MaybeConst<DimensionEntry> auto& one) { json("index", one.index)("label", one.label); }
+
+void members_of(auto& json, MaybeConst<FieldOfDataset> auto& one) {
+  json("name", one.name)("variable", one.variable);
+  if (json.optional("level", one.level)) json("level_units", one.level_units);
+  json("units", one.units)("standard_name", one.standard_name)("long_name", one.long_name);
+  json.optional("selected", one.entries);
+  if (json.has("mean", one.moments.has_value())) {
+    if constexpr (requires { one.moments.emplace(); }) one.moments.emplace();
+    members_of(json, *one.moments);
   }
-  for (const auto& [word, kind] : climatology_words) {
-    if (json.at("climatology") == word) description.climatology = kind;
-  }
-  if (const auto found = json.find("harmonics"); found != json.end()) description.harmonics = found->get<int64_t>();
-  description.has_missing = json.at("has_missing");
-  description.fields = array_of(json.at("arrays").at("fields"));
-  description.constant_fields = array_of(json.at("arrays").at("constants"));
-  description.climatology_fields = array_of(json.at("arrays").at("climatology"));
-  return description;
+  json.optional("changes", one.changes);
 }
 
-}  // namespace
+void members_of(auto& json, MaybeConst<StoredArray> auto& one) {
+  json("offset", one.offset)("sizes", one.sizes)("checksum", one.checksum);
+}
+
+void members_of(auto& json, MaybeConst<TimeStep> auto& one) { json("seconds", one.seconds)("months", one.months); }
+
+void members_of(auto& json, MaybeConst<TimeSplit> auto& one) {
+  json("from", one.from)("to", one.to)("first_time", one.first_time)("end_time", one.end_time);
+}
+
+void members_of(auto& json, MaybeConst<FieldsDescription> auto& one) {
+  json("variables", one.variables)("constants", one.constants);
+  json("latitudes", one.latitudes)("longitudes", one.longitudes);
+  json.as("calendar", one.calendar, calendar_word, calendar_of)("step", one.step)("splits", one.splits);
+  json.as("climatology", one.climatology, climatology_word, climatology_of)("has_missing", one.has_missing);
+  json.object("arrays", [&](auto& arrays) {
+    arrays("fields", one.fields)("constants", one.constant_fields)("climatology", one.climatology_fields);
+  });
+  json("times", one.times).optional("harmonics", one.harmonics);
+}
+
+std::string_view climatology_word(ClimatologyKind kind) { return climatology_words[static_cast<size_t>(kind)]; }
 
 std::string TimeStep::text() const {
   if (months > 0 && months % 12 == 0) return counted(static_cast<uint64_t>(months / 12), "year");
@@ -179,28 +154,8 @@ std::vector<std::string> FieldsDescription::names(const std::vector<FieldOfDatas
 }
 
 std::string FieldsDescription::text() const {
-  Json of_splits = Json::object();
-  for (const auto& [name, split] : splits) {
-    of_splits[name] = {
-        {"from", split.from}, {"to", split.to}, {"first_time", split.first_time}, {"end_time", split.end_time}};
-  }
-  Json json = {{"format", format_name},
-               {"version", format_version},
-               {"variables", list_of(variables)},
-               {"constants", list_of(constants)},
-               {"latitudes", latitudes},
-               {"longitudes", longitudes},
-               {"calendar", name_of(calendar)},
-               {"step", {{"seconds", step.seconds}, {"months", step.months}}},
-               {"splits", of_splits},
-               {"climatology", climatology_words[static_cast<size_t>(climatology)].first},
-               {"has_missing", has_missing},
-               {"arrays",
-                {{"fields", json_of(fields)},
-                 {"constants", json_of(constant_fields)},
-                 {"climatology", json_of(climatology_fields)}}},
-               {"times", times}};
-  if (harmonics) json["harmonics"] = *harmonics;
+  Json json = {{"format", format_name}, {"version", format_version}};
+  json.update(json_of_record(*this));
   return in_lines(json);
 }
 
@@ -230,7 +185,7 @@ FieldsDescription read_fields_description(const std::filesystem::path& path) {
                         path.string(), format_version);
   }
   try {
-    return description_of(json);
+    return record_of<FieldsDescription>(json);
   } catch (const Json::exception& error) {
     throw UserError::of("{} is incomplete: {}; prepare the dataset again", path.string(), error.what());
   }

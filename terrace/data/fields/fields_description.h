@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "terrace/base/text/json.h"
@@ -57,6 +58,7 @@ struct TimeSplit {
 };
 
 enum class ClimatologyKind { none, monthly, daily };
+std::string_view climatology_word(ClimatologyKind kind);
 
 // The place of an array of fp32 numbers in P.nc.
 struct StoredArray {

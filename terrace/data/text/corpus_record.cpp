@@ -15,7 +15,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
 #include "terrace/base/terminal/log.h"
-#include "terrace/base/text/json.h"
+#include "terrace/base/text/json_record.h"
 #include "terrace/data/text/token_corpus.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
 
@@ -115,13 +115,21 @@ TokenizerRecord record_tokenizer(std::string_view bytes, int64_t vocabulary) {
           .vocabulary = vocabulary};
 }
 
+void members_of(auto& json, MaybeConst<TokenizerRecord> auto& one) {
+  json("checksum", one.checksum)("kind", one.kind)("vocabulary", one.vocabulary);
+}
+
+void members_of(auto& json, MaybeConst<CorpusRecord> auto& one) {
+  json("fingerprint", one.fingerprint)("tokenizer", one.tokenizer);
+  if (json.has("checksums", !one.bin_checksum.empty())) {
+    json.object("checksums", [&](auto& of) { of("bin", one.bin_checksum)("idx", one.index_checksum); });
+  }
+  if (json.has("begin_token", one.begin_token >= 0)) json("begin_token", one.begin_token);
+}
+
 std::string CorpusRecord::json() const {
-  Json json = {{"format", record_format},
-               {"fingerprint", fingerprint},
-               {"tokenizer",
-                {{"checksum", tokenizer.checksum}, {"kind", tokenizer.kind}, {"vocabulary", tokenizer.vocabulary}}}};
-  if (!bin_checksum.empty()) json["checksums"] = {{"bin", bin_checksum}, {"idx", index_checksum}};
-  if (begin_token >= 0) json["begin_token"] = begin_token;
+  Json json = {{"format", record_format}};
+  json.update(json_of_record(*this));
   return json.dump(2) + "\n";
 }
 
@@ -142,17 +150,7 @@ std::optional<CorpusRecord> read_corpus_record(const std::string& prefix) {
     if (format != record_format) {
       throw refuse(fmt::format("format {}, where this program knows {}", format, record_format));
     }
-    const Json& tokenizer = json.at("tokenizer");
-    CorpusRecord record{.fingerprint = json.at("fingerprint").get<std::string>(),
-                        .tokenizer = {.checksum = tokenizer.at("checksum").get<std::string>(),
-                                      .kind = tokenizer.at("kind").get<std::string>(),
-                                      .vocabulary = tokenizer.at("vocabulary").get<int64_t>()},
-                        .begin_token = json.value("begin_token", int64_t{-1})};
-    if (json.contains("checksums")) {
-      record.bin_checksum = json.at("checksums").at("bin").get<std::string>();
-      record.index_checksum = json.at("checksums").at("idx").get<std::string>();
-    }
-    return record;
+    return record_of<CorpusRecord>(json);
   } catch (const Json::exception& error) {
     throw refuse(error.what());
   }

@@ -5,7 +5,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/texts_read.h"
-#include "terrace/base/text/json.h"
+#include "terrace/base/text/json_record.h"
 #include "terrace/data/text/token_file.h"
 
 namespace terrace::data {
@@ -21,6 +21,10 @@ void widen(const std::byte* from, std::span<int64_t> to) {
 }
 
 }  // namespace
+
+void members_of(auto& json, MaybeConst<CorpusIndex::Header> auto& one) {
+  json("type", one.type)("sequences", one.sequences)("documents", one.documents)("tokens", one.tokens);
+}
 
 std::filesystem::path bin_path(const std::string& prefix) { return prefix + ".bin"; }
 std::filesystem::path index_path(const std::string& prefix) { return prefix + ".idx"; }
@@ -85,19 +89,12 @@ void TokenCorpus::open_pair(const std::string& prefix, CorpusIndex::Check check)
     expect_random_reads();  // the fingerprint reads in random order too
     const Json found = Json::parse(found_in(files_, "the index of a corpus", [&] {
       parse_pair(prefix, check);
-      const CorpusIndex::Header header = index_.header();
-      return Json{{"type", header.type},
-                  {"sequences", header.sequences},
-                  {"documents", header.documents},
-                  {"tokens", header.tokens},
-                  {"fingerprint", fingerprint_}}
-          .dump();
+      Json json = json_of_record(index_.header());
+      json["fingerprint"] = fingerprint_;
+      return json.dump();
     }));
-    const CorpusIndex::Header header{.type = found.at("type").get<TokenType>(),
-                                     .sequences = found.at("sequences").get<uint64_t>(),
-                                     .documents = found.at("documents").get<uint64_t>(),
-                                     .tokens = found.at("tokens").get<uint64_t>()};
-    index_ = CorpusIndex::known(index_file_.bytes(), header, index_path(prefix).string());
+    index_ =
+        CorpusIndex::known(index_file_.bytes(), record_of<CorpusIndex::Header>(found), index_path(prefix).string());
     fingerprint_ = found.at("fingerprint").get<std::string>();
   }
   record_ = read_corpus_record(prefix);

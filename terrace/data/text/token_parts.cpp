@@ -8,6 +8,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/terminal/log.h"
+#include "terrace/base/text/json_record.h"
 #include "terrace/data/text/check_inputs.h"
 
 namespace terrace::data {
@@ -26,42 +27,22 @@ void EncodedText::add(const EncodedText& more) {
                          more.first_malformed.begin() + static_cast<std::ptrdiff_t>(taken));
 }
 
-Json EncodedText::json_of_counts() const {
-  Json malformed = Json::array();
-  for (const MalformedLine& line : first_malformed) {
-    malformed.push_back({{"file", line.file}, {"line", line.line}, {"reason", line.reason}});
-  }
-  return {{"documents", documents},
-          {"tokens", tokens},
-          {"text_bytes", text_bytes},
-          {"empty_documents", empty_documents},
-          {"malformed_lines", malformed_lines},
-          {"first_malformed", malformed},
-          {"invalid_bytes", counts.invalid_bytes},
-          {"replaced_bytes", counts.replaced_bytes},
-          {"special_texts", counts.special_texts},
-          {"space_marks", counts.space_marks},
-          {"unknown_tokens", counts.unknown_tokens},
-          {"changed_parts", changed_parts}};
+void members_of(auto& json, MaybeConst<MalformedLine> auto& one) {
+  json("file", one.file)("line", one.line)("reason", one.reason);
 }
 
-EncodedText EncodedText::of_json(const Json& counts) {
-  EncodedText text{.documents = counts.at("documents"),
-                   .tokens = counts.at("tokens"),
-                   .text_bytes = counts.at("text_bytes"),
-                   .empty_documents = counts.at("empty_documents"),
-                   .changed_parts = counts.at("changed_parts"),
-                   .malformed_lines = counts.at("malformed_lines"),
-                   .counts = {.invalid_bytes = counts.at("invalid_bytes"),
-                              .replaced_bytes = counts.at("replaced_bytes"),
-                              .space_marks = counts.at("space_marks"),
-                              .unknown_tokens = counts.at("unknown_tokens"),
-                              .special_texts = counts.at("special_texts")}};
-  for (const Json& line : counts.at("first_malformed")) {
-    text.first_malformed.push_back({.file = line.at("file"), .line = line.at("line"), .reason = line.at("reason")});
-  }
-  return text;
+void members_of(auto& json, MaybeConst<EncodedText> auto& one) {
+  json("documents", one.documents)("tokens", one.tokens)("text_bytes", one.text_bytes);
+  json("empty_documents", one.empty_documents)("malformed_lines", one.malformed_lines);
+  json("first_malformed", one.first_malformed)("invalid_bytes", one.counts.invalid_bytes);
+  json("replaced_bytes", one.counts.replaced_bytes)("special_texts", one.counts.special_texts);
+  json("space_marks", one.counts.space_marks)("unknown_tokens", one.counts.unknown_tokens);
+  json("changed_parts", one.changed_parts);
 }
+
+Json EncodedText::json_of_counts() const { return json_of_record(*this); }
+
+EncodedText EncodedText::of_json(const Json& counts) { return record_of<EncodedText>(counts); }
 
 std::vector<std::string> token_channels() { return {"tokens", "lengths"}; }
 

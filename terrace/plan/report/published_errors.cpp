@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "terrace/base/error.h"
+#include "terrace/base/text/json_record.h"
 #include "terrace/base/text/plural.h"
 #include "terrace/base/text/units.h"
 #include "terrace/config/family.h"
@@ -79,38 +80,23 @@ std::vector<PublishedErrors> summarize(const std::vector<ComparedRun>& runs) {
   return errors;
 }
 
+void members_of(auto& json, MaybeConst<PublishedErrors> auto& one) {
+  json("kind", one.kind)("runs", one.runs)("lowest", one.lowest)("highest", one.highest);
+  json("most_devices", one.most_devices)("fewest_parameters", one.fewest_parameters);
+  json("most_parameters", one.most_parameters);
+  json("families", one.families)("machines", one.machines)("programs", one.programs);
+}
+
 Json json_of(const std::vector<PublishedErrors>& errors) {
   Json list = Json::array();
-  for (const PublishedErrors& one : errors) {
-    list.push_back({{"kind", one.kind},
-                    {"runs", one.runs},
-                    {"lowest", one.lowest},
-                    {"highest", one.highest},
-                    {"most_devices", one.most_devices},
-                    {"fewest_parameters", one.fewest_parameters},
-                    {"most_parameters", one.most_parameters},
-                    {"families", one.families},
-                    {"machines", one.machines},
-                    {"programs", one.programs}});
-  }
+  for (const PublishedErrors& one : errors) list.push_back(json_of_record(one));
   return list;
 }
 
 std::vector<PublishedErrors> read_published_errors(const std::string& json) {
   try {
     std::vector<PublishedErrors> errors;
-    for (const Json& one : Json::parse(json)) {
-      errors.push_back({.kind = one.at("kind"),
-                        .runs = one.at("runs"),
-                        .lowest = one.at("lowest"),
-                        .highest = one.at("highest"),
-                        .most_devices = one.at("most_devices"),
-                        .fewest_parameters = one.at("fewest_parameters"),
-                        .most_parameters = one.at("most_parameters"),
-                        .families = one.at("families"),
-                        .machines = one.at("machines"),
-                        .programs = one.at("programs")});
-    }
+    for (const Json& one : Json::parse(json)) errors.push_back(record_of<PublishedErrors>(one));
     return errors;
   } catch (const Json::exception& error) {
     throw UserError::of("the errors of published runs are not as bench_plan_fidelity writes them: {}", error.what());

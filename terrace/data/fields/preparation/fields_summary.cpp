@@ -33,10 +33,6 @@ Json json_of_field(const FieldOfDataset& field) {
   return json;
 }
 
-const char* climatology_word(ClimatologyKind kind) {
-  return kind == ClimatologyKind::monthly ? "monthly" : kind == ClimatologyKind::daily ? "daily" : "none";
-}
-
 }  // namespace
 
 PrepareResult summary_of_fields(const FieldsDescription& description, const std::string& prefix) {
@@ -52,7 +48,7 @@ PrepareResult summary_of_fields(const FieldsDescription& description, const std:
                                counted(static_cast<uint64_t>(split.count()), "time"));
     splits[name] = {{"from", split.from}, {"to", split.to}, {"times", split.count()}};
   }
-  const std::string climatology = climatology_word(all.climatology);
+  const std::string_view climatology = climatology_word(all.climatology);
   result.text += fmt::format("climatology: {}; values are missing: {}\n{}:\n", climatology,
                              all.has_missing ? "some" : "none", counted(all.variables.size(), "variable"));
   for (const FieldOfDataset& field : all.variables) {

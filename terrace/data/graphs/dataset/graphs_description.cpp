@@ -8,7 +8,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
-#include "terrace/base/text/json.h"
+#include "terrace/base/text/json_record.h"
 
 namespace terrace::data {
 namespace {
@@ -17,89 +17,39 @@ constexpr const char* graphs_format = "terrace graphs";
 // Version 2 has properties that not all structures have, which older programs would take for numbers.
 constexpr int graphs_version = 1, newest_graphs_version = 2;
 
-struct NumberTypeFacts {
-  NumberType type;
-  const char* name;
-  uint64_t bytes;
-};
-constexpr std::array<NumberTypeFacts, 4> number_types = {{{NumberType::uint8, "|u1", 1},
-                                                          {NumberType::int32, "<i4", 4},
-                                                          {NumberType::int64, "<i8", 8},
-                                                          {NumberType::float64, "<f8", 8}}};
+constexpr std::array<std::string_view, 4> type_words = {"|u1", "<i4", "<i8", "<f8"};
+constexpr std::array<uint64_t, 4> type_bytes = {1, 4, 8, 8};
 constexpr std::array<std::string_view, 3> level_words = {"structure", "atom", "edge"};
-
-const NumberTypeFacts& facts_of(NumberType type) {
-  return *std::ranges::find(number_types, type, &NumberTypeFacts::type);
-}
-
-Json json_of_array(const GraphArray& array) {
-  return {
-      {"type", numpy_name(array.type)}, {"offset", array.offset}, {"sizes", array.sizes}, {"checksum", array.checksum}};
-}
-
-GraphArray graph_array_of(const Json& json) {
-  const auto type = std::ranges::find(number_types, json.at("type").get<std::string>(), &NumberTypeFacts::name);
-  if (type == number_types.end()) throw UserError::of("has an array of the type {}", json.at("type").dump());
-  return {.type = type->type,
-          .offset = json.at("offset"),
-          .sizes = json.at("sizes").get<std::vector<uint64_t>>(),
-          .checksum = json.at("checksum")};
-}
-
-Json json_of_property(const GraphProperty& property) {
-  Json json = {{"name", property.name},
-               {"level", word_of(property.level)},
-               {"width", property.width},
-               {"units", property.units},
-               {"array", json_of_array(property.array)}};
-  if (!property.means.empty()) json.update({{"mean", property.means}, {"deviation", property.deviations}});
-  if (!property.is_complete()) {
-    json.update({{"structures_without", property.structures_without}, {"missing_values", property.missing_values}});
-  }
-  return json;
-}
-
-GraphProperty property_of(const Json& json) {
-  const auto level = std::ranges::find(level_words, json.at("level").get<std::string>());
-  if (level == level_words.end()) throw UserError::of("has a property of the level {}", json.at("level").dump());
-  GraphProperty property{.name = json.at("name"),
-                         .level = static_cast<GraphLevel>(level - level_words.begin()),
-                         .width = json.at("width"),
-                         .units = json.at("units"),
-                         .array = graph_array_of(json.at("array"))};
-  property.structures_without = json.value("structures_without", int64_t{0});
-  property.missing_values = json.value("missing_values", int64_t{0});
-  if (json.contains("mean")) {
-    property.means = json.at("mean").get<std::vector<double>>();
-    property.deviations = json.at("deviation").get<std::vector<double>>();
-  }
-  return property;
-}
-
-GraphsDescription graphs_description_of(const Json& json) {
-  GraphsDescription description{.structures = json.at("structures"),
-                                .atoms = json.at("atoms"),
-                                .edges = json.at("edges"),
-                                .has_edges = json.at("has_edges"),
-                                .sources = json.at("sources").get<std::vector<std::string>>(),
-                                .split_by = json.at("split").at("by"),
-                                .shares = json.at("split").at("shares").get<std::vector<double>>(),
-                                .seed = json.at("split").at("seed")};
-  const Json& statistics = json.at("statistics");
-  description.statistics = {.atoms_of_element = statistics.at("atoms_of_element").get<std::map<std::string, int64_t>>(),
-                            .structures = statistics.at("structures"),
-                            .mean_atoms = statistics.at("mean_atoms"),
-                            .most_atoms = statistics.at("most_atoms")};
-  for (const Json& property : json.at("properties")) description.properties.push_back(property_of(property));
-  for (const auto& [name, array] : json.at("arrays").items()) description.arrays[name] = graph_array_of(array);
-  return description;
-}
 
 }  // namespace
 
-uint64_t bytes_of(NumberType type) { return facts_of(type).bytes; }
+void members_of(auto& json, MaybeConst<GraphArray> auto& one) {
+  json.word("type", one.type, type_words, "has an array of the type");
+  json("offset", one.offset)("sizes", one.sizes)("checksum", one.checksum);
+}
 
-std::string_view numpy_name(NumberType type) { return facts_of(type).name; }
+void members_of(auto& json, MaybeConst<GraphProperty> auto& one) {
+  json("name", one.name).word("level", one.level, level_words, "has a property of the level");
+  json("width", one.width)("units", one.units)("array", one.array);
+  if (json.optional("mean", one.means)) json("deviation", one.deviations);
+  if (json.has("structures_without", !one.is_complete())) json("structures_without", one.structures_without);
+  if (json.has("missing_values", !one.is_complete())) json("missing_values", one.missing_values);
+}
+
+void members_of(auto& json, MaybeConst<GraphStatistics> auto& one) {
+  json("structures", one.structures)("mean_atoms", one.mean_atoms)("most_atoms", one.most_atoms);
+  json("atoms_of_element", one.atoms_of_element);
+}
+
+void members_of(auto& json, MaybeConst<GraphsDescription> auto& one) {
+  json("structures", one.structures)("atoms", one.atoms)("edges", one.edges)("has_edges", one.has_edges);
+  json.object("split", [&](auto& split) { split("by", one.split_by)("shares", one.shares)("seed", one.seed); });
+  json("statistics", one.statistics)("properties", one.properties)("arrays", one.arrays)("sources", one.sources);
+}
+
+uint64_t bytes_of(NumberType type) { return type_bytes[static_cast<size_t>(type)]; }
+
+std::string_view numpy_name(NumberType type) { return type_words[static_cast<size_t>(type)]; }
 
 std::string_view word_of(GraphLevel level) { return level_words[static_cast<size_t>(level)]; }
 
@@ -115,25 +65,10 @@ int64_t GraphsDescription::find(std::string_view name, GraphLevel level) const {
 }
 
 std::string GraphsDescription::text() const {
-  Json of_properties = Json::array(), of_arrays = Json::object();
-  for (const GraphProperty& property : properties) of_properties.push_back(json_of_property(property));
-  for (const auto& [name, array] : arrays) of_arrays[name] = json_of_array(array);
-  const Json json = {{"format", graphs_format},
-                     {"version", std::ranges::all_of(properties, &GraphProperty::is_complete) ? graphs_version
-                                                                                              : newest_graphs_version},
-                     {"structures", structures},
-                     {"atoms", atoms},
-                     {"edges", edges},
-                     {"has_edges", has_edges},
-                     {"split", {{"by", split_by}, {"shares", shares}, {"seed", seed}}},
-                     {"statistics",
-                      {{"structures", statistics.structures},
-                       {"mean_atoms", statistics.mean_atoms},
-                       {"most_atoms", statistics.most_atoms},
-                       {"atoms_of_element", statistics.atoms_of_element}}},
-                     {"properties", of_properties},
-                     {"arrays", of_arrays},
-                     {"sources", sources}};
+  Json json = {{"format", graphs_format},
+               {"version",
+                std::ranges::all_of(properties, &GraphProperty::is_complete) ? graphs_version : newest_graphs_version}};
+  json.update(json_of_record(*this));
   return json.dump(1) + "\n";
 }
 
@@ -166,7 +101,7 @@ GraphsDescription read_graphs_description(const std::filesystem::path& path) {
         path.string(), graphs_version, newest_graphs_version);
   }
   try {
-    return graphs_description_of(json);
+    return record_of<GraphsDescription>(json);
   } catch (const Json::exception& error) {
     throw UserError::of("{} is incomplete: {}; prepare the dataset again", path.string(), error.what());
   } catch (const UserError& error) {

@@ -7,7 +7,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
-#include "terrace/base/text/json.h"
+#include "terrace/base/text/json_record.h"
 #include "terrace/data/graphs/dataset/graphs_statistics.h"
 #include "terrace/data/graphs/structures/elements.h"
 
@@ -25,38 +25,34 @@ uint8_t element_of_symbol(const std::string& symbol) {
   return *element;
 }
 
-Json json_of_offset(const std::optional<OffsetOfDataset>& offset) {
-  if (!offset) return {};
+Json json_of_numbers(const ElementNumbers& numbers) {
   Json json = Json::object();
-  if (!offset->mean.empty()) json["mean"] = offset->mean;
-  for (const auto& [element, numbers] : offset->of_elements) {
-    json["elements"][std::string(element_symbol(element))] = numbers;
-  }
+  for (const auto& [element, of_element] : numbers) json[std::string(element_symbol(element))] = of_element;
   return json;
 }
 
-std::optional<OffsetOfDataset> offset_of(const Json& json) {
-  if (json.is_null()) return std::nullopt;
-  OffsetOfDataset offset;
-  if (json.contains("mean")) offset.mean = json.at("mean").get<std::vector<double>>();
-  if (json.contains("elements")) {
-    for (const auto& [symbol, numbers] : json.at("elements").items()) {
-      offset.of_elements[element_of_symbol(symbol)] = numbers.get<std::vector<double>>();
-    }
+ElementNumbers numbers_in(const Json& json) {
+  ElementNumbers numbers;
+  for (const auto& [symbol, of_element] : json.items()) {
+    numbers[element_of_symbol(symbol)] = of_element.get<std::vector<double>>();
   }
-  return offset;
+  return numbers;
 }
 
-LabelStatistics label_of(const Json& json, size_t datasets) {
-  const auto word = std::ranges::find(offset_words, json.at("offset").get<std::string>());
-  if (word == offset_words.end()) throw UserError::of("has an offset {}", json.at("offset").dump());
-  LabelStatistics label{.property = json.at("property"),
-                        .offset = static_cast<LabelOffset>(word - offset_words.begin()),
-                        .per_atom = json.at("per_atom"),
-                        .scaled_as = json.at("scaled_as"),
-                        .scale = json.at("scale"),
-                        .units = json.value("units", std::string())};
-  for (const Json& offset : json.at("offsets")) label.offsets.push_back(offset_of(offset));
+Json json_of_elements(const std::vector<uint8_t>& elements) {
+  Json symbols = Json::array();
+  for (const uint8_t element : elements) symbols.push_back(element_symbol(element));
+  return symbols;
+}
+
+std::vector<uint8_t> elements_of(const Json& json) {
+  std::vector<uint8_t> elements;
+  for (const Json& symbol : json) elements.push_back(element_of_symbol(symbol.get<std::string>()));
+  std::ranges::sort(elements);
+  return elements;
+}
+
+void check_label(const LabelStatistics& label, size_t datasets) {
   if (label.offsets.size() != datasets || !(label.scale > 0) || !std::isfinite(label.scale)) {
     throw UserError::of("has {} offsets for {} datasets, or the scale {:g}", label.offsets.size(), datasets,
                         label.scale);
@@ -64,36 +60,39 @@ LabelStatistics label_of(const Json& json, size_t datasets) {
   for (const auto& offset : label.offsets) {
     if (offset && label.offset == LabelOffset::mean && offset->mean.empty()) throw UserError("has no mean of a label");
   }
-  return label;
 }
 
+}  // namespace
+
+void members_of(auto& json, MaybeConst<OffsetOfDataset> auto& one) {
+  json.optional("mean", one.mean);
+  if (json.has("elements", !one.of_elements.empty())) json.as("elements", one.of_elements, json_of_numbers, numbers_in);
+}
+
+void members_of(auto& json, MaybeConst<LabelStatistics> auto& one) {
+  json("property", one.property).word("offset", one.offset, offset_words, "has an offset");
+  json("per_atom", one.per_atom)("scaled_as", one.scaled_as)("scale", one.scale);
+  json("offsets", one.offsets).optional("units", one.units);
+}
+
+void members_of(auto& json, MaybeConst<GraphsStatistics> auto& one) {
+  json("datasets", one.datasets)("degree_means", one.degree_means);
+  json.as("elements", one.elements, json_of_elements, elements_of)("labels", one.labels);
+}
+
+namespace {
+
 GraphsStatistics graphs_statistics_of(const Json& json) {
-  GraphsStatistics statistics{.datasets = json.at("datasets").get<std::vector<std::string>>(),
-                              .degree_means = json.at("degree_means").get<std::array<double, 2>>()};
-  for (const Json& symbol : json.at("elements"))
-    statistics.elements.push_back(element_of_symbol(symbol.get<std::string>()));
-  std::ranges::sort(statistics.elements);
-  for (const auto& [name, label] : json.at("labels").items()) {
-    statistics.labels[name] = label_of(label, statistics.datasets.size());
-  }
+  auto statistics = record_of<GraphsStatistics>(json);
+  for (const auto& [name, label] : statistics.labels) check_label(label, statistics.datasets.size());
   return statistics;
 }
 
 }  // namespace
 
 std::string GraphsStatistics::text() const {
-  Json symbols = Json::array(), of_labels = Json::object();
-  for (const uint8_t element : elements) symbols.push_back(element_symbol(element));
-  for (const auto& [name, label] : labels) {
-    Json offsets = Json::array();
-    for (const auto& offset : label.offsets) offsets.push_back(json_of_offset(offset));
-    of_labels[name] = {{"property", label.property}, {"offset", offset_words[static_cast<size_t>(label.offset)]},
-                       {"per_atom", label.per_atom}, {"scaled_as", label.scaled_as},
-                       {"scale", label.scale},       {"offsets", offsets}};
-    if (!label.units.empty()) of_labels[name]["units"] = label.units;
-  }
-  const Json json = {{"format", statistics_format},  {"version", statistics_version}, {"datasets", datasets},
-                     {"degree_means", degree_means}, {"elements", symbols},           {"labels", of_labels}};
+  Json json = {{"format", statistics_format}, {"version", statistics_version}};
+  json.update(json_of_record(*this));
   return json.dump(1) + "\n";
 }
 
