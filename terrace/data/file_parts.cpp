@@ -46,9 +46,11 @@ std::string line_of_part(const std::string& identity, const FilePart& part) {
 }
 
 FilePart part_of_line(const Json& line) {
-  FilePart part{.facts = line.at(1)};
+  FilePart part{.facts = line.at(1).get<std::string>()};
   for (size_t at = 2; at < line.size(); at += 3) {
-    part.ranges.push_back({.file = line.at(at), .offset = line.at(at + 1), .bytes = line.at(at + 2)});
+    part.ranges.push_back({.file = line.at(at).get<std::string>(),
+                           .offset = line.at(at + 1).get<uint64_t>(),
+                           .bytes = line.at(at + 2).get<uint64_t>()});
   }
   return part;
 }
@@ -194,20 +196,22 @@ void FileParts::join() {
     throw UserError::of("rank {} does not see {}, which rank 0 wrote; prepare in a folder that all ranks share",
                         ranks_.rank(), path.string());
   }
-  plan_.identity = json.at("plan");
+  plan_.identity = json.at("plan").get<std::string>();
   plan_.more = json.at("more");
   const std::string paths = read_text(folder_ / paths_name);
   size_t at = 0;
   for (const Json& one : json.at("inputs")) {
     const size_t end = paths.find('\0', at);
-    plan_.inputs.push_back({.path = paths.substr(at, end - at), .bytes = one.at(0), .identity = one.at(1)});
+    plan_.inputs.push_back({.path = paths.substr(at, end - at),
+                            .bytes = one.at(0).get<uint64_t>(),
+                            .identity = one.at(1).get<std::string>()});
     at = end + 1;
   }
-  bytes_kept_ = json.at("kept");
+  bytes_kept_ = json.at("kept").get<uint64_t>();
   const auto left = json.at("left").get<std::vector<size_t>>();
   for (const size_t input : left) bytes_left_ += plan_.inputs[input].bytes;
   share_out(left);
-  open(json.at("attempt"));
+  open(json.at("attempt").get<int64_t>());
 }
 
 void FileParts::share_out(const std::vector<size_t>& left) {

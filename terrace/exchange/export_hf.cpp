@@ -113,7 +113,8 @@ Exported export_hf(const ExportOptions& options) {
     result.tokenizer =
         add_tokenizer(options, reader, text.limits(trained), text.begin_token(trained), generation, contents);
     for (const auto& [name, content] : contents.texts) {
-      const std::string forced = name == "tokenizer.json" ? forced_class(config["model_type"], content) : "";
+      const std::string forced =
+          name == "tokenizer.json" ? forced_class(config["model_type"].get<std::string>(), content) : "";
       if (!forced.empty()) log_warning("{}", forced);
     }
     for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {

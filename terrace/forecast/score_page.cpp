@@ -174,7 +174,7 @@ std::string score_page(const ScoreReport& report, const Json& maps) {
   data["title"] = fmt::format("Forecasts of {}", report.source);
   data["maps"] = maps;
   data["coastlines"] = coastlines_json();
-  return observe::html_page(score_template(), data["title"], data);
+  return observe::html_page(score_template(), data["title"].get<std::string>(), data);
 }
 
 }  // namespace terrace::forecast

@@ -215,17 +215,19 @@ std::string draw_summary(const fs::path& folder) {
   const Json summary = summarize(folder, metrics);
   const LossHistory losses = losses_of(metrics);
   Chart chart{.series = {{"training loss", losses.training}, {"held-out loss", losses.validation}}, .levels = {}};
-  for (const Json& baseline : summary["baselines"]) chart.levels.push_back({baseline["name"], baseline["loss"]});
+  for (const Json& baseline : summary["baselines"])
+    chart.levels.push_back({baseline["name"].get<std::string>(), baseline["loss"].get<double>()});
   std::string text = draw(chart) + "\n";
   const auto line = [&](const std::string& name, const std::string& value) {
     text += fmt::format("  {:<18}{}\n", name, value);
   };
-  line("parameters", format_count(summary["parameters"]));
+  line("parameters", format_count(summary["parameters"].get<int64_t>()));
   const std::string& items = metrics.names.items;
   std::string unit = summary["loss_unit"].get<std::string>();
   if (!unit.empty()) unit = " " + unit;
-  line("trained", fmt::format("{}, {} {} in {}", counted(summary["steps"], "step"), format_count(summary[items]), items,
-                              summary["precision"].get<std::string>()));
+  line("trained",
+       fmt::format("{}, {} {} in {}", counted(summary["steps"].get<uint64_t>(), "step"),
+                   format_count(summary[items].get<int64_t>()), items, summary["precision"].get<std::string>()));
   line("training loss", number(summary["loss"], "{:.3f}", unit + " (mean of the last steps)"));
   line("held-out loss", number(summary["validation_loss"], "{:.3f}", unit));
   for (const auto& [dataset, loss] : summary[by_dataset_key("validation_loss")].items()) {
@@ -242,7 +244,7 @@ std::string draw_summary(const fs::path& folder) {
       line("  " + dataset + " ", number(value, "{:.4g}", behind));
   }
   for (const Json& baseline : summary["baselines"]) {
-    line(baseline["name"], number(baseline["loss"], "{:.3f}", unit + " on all held-out " + items));
+    line(baseline["name"].get<std::string>(), number(baseline["loss"], "{:.3f}", unit + " on all held-out " + items));
   }
   line("learning rate", number(summary["learning_rate"], "{:.3g}", " in the last step"));
   line("gradient norm", number(summary["gradient_norm"], "{:.3g}", " (mean of the last steps)"));
@@ -250,13 +252,13 @@ std::string draw_summary(const fs::path& folder) {
                             number(summary["step_seconds"], "{:.3f}")));
   line("mfu", number(summary["mfu"], "{:.2f}") +
                   (summary["peak_flops_per_second"] > 0
-                       ? fmt::format(" of {}, {}", format_flops(summary["peak_flops_per_second"]),
+                       ? fmt::format(" of {}, {}", format_flops(summary["peak_flops_per_second"].get<double>()),
                                      summary["peak_name"].get<std::string>())
                        : ""));
   for (const Json& output : summary.value("dead_outputs", Json::array())) {
     line("warning", dead_output_text(output.get<std::string>()));
   }
-  if (summary.contains("noise_scale_text")) line("noise scale", summary["noise_scale_text"]);
+  if (summary.contains("noise_scale_text")) line("noise scale", summary["noise_scale_text"].get<std::string>());
   line("memory", format_bytes(summary["memory_bytes"].get<double>()));
   line("folder", fmt::format("{}, {} in {}", folder.string(), format_bytes(summary["folder_bytes"].get<double>()),
                              counted(summary["files"].size(), "file")));

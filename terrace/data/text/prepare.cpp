@@ -330,7 +330,7 @@ class TextRun {
   void copy_tokens(const std::filesystem::path& bin) const {
     const Json places = parse_json(read_text(places_path()));
     std::vector<uint64_t> sizes;
-    for (const Json& place : places) sizes.push_back(place.at(2));
+    for (const Json& place : places) sizes.push_back(place.at(2).get<uint64_t>());
     const std::vector<int64_t> rank_of = ranks_by_size(sizes, ranks_.size());
     RangeCopy copy(bin);
     Progress progress("joining the parts", sizes.size());
@@ -339,8 +339,8 @@ class TextRun {
       if (rank_of[i] != ranks_.rank()) continue;
       check_stop(options_);
       const Json& place = places[i];
-      copy.copy(parts_.folder() / place.at(0).get<std::string>(), {.offset = place.at(1), .bytes = place.at(2)},
-                place.at(3));
+      copy.copy(parts_.folder() / place.at(0).get<std::string>(),
+                {.offset = place.at(1).get<uint64_t>(), .bytes = sizes[i]}, place.at(3).get<uint64_t>());
     }
     copy.sync();
   }

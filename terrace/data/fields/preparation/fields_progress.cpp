@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 Json json_of_place(const StoredArray& array) { return {{"offset", array.offset}, {"sizes", array.sizes}}; }
 
 StoredArray place_of(const Json& json) {
-  return {.offset = json.at("offset"), .sizes = json.at("sizes").get<std::vector<uint64_t>>()};
+  return {.offset = json.at("offset").get<uint64_t>(), .sizes = json.at("sizes").get<std::vector<uint64_t>>()};
 }
 
 Json json_of_work(const FieldsWork& work) {
@@ -31,13 +31,14 @@ Json json_of_work(const FieldsWork& work) {
 std::optional<FieldsProgress::Left> read_progress(const fs::path& path, const fs::path& folder) {
   const Json json = parse_json_or_discard(read_text(path));
   try {
-    FieldsProgress::Left left{.plan = json.at("plan"),
+    FieldsProgress::Left left{.plan = json.at("plan").get<std::string>(),
                               .partial = folder / json.at("partial").get<std::string>(),
-                              .has_missing = json.at("has_missing"),
+                              .has_missing = json.at("has_missing").get<bool>(),
                               .fields = place_of(json.at("fields")),
                               .constants = place_of(json.at("constants")),
                               .climatology = place_of(json.at("climatology"))};
-    for (const Json& times : json.at("done")) add_work(left.done, {times.at(0), times.at(1), times.at(2)});
+    for (const Json& times : json.at("done"))
+      add_work(left.done, {times.at(0).get<size_t>(), times.at(1).get<size_t>(), times.at(2).get<size_t>()});
     if (fs::is_regular_file(left.partial)) return left;
   } catch (const Json::exception&) {
     // A damaged file is of no use, like one whose unfinished P.nc is gone.
