@@ -12,6 +12,7 @@
 #include "cli/ranges.h"
 #include "cli/training/launched_ranks.h"
 #include "terrace/base/error.h"
+#include "terrace/base/text/json.h"
 #include "terrace/config/config.h"
 
 namespace terrace::cli {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "terrace/base/error.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::data {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "terrace/base/files/attached_file.h"
-#include "terrace/base/text/json.h"
+#include "terrace/base/text/json_fwd.h"
 #include "terrace/base/text/sizes.h"
 #include "terrace/data/staging/file_range.h"
 

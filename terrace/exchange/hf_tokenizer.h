@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "terrace/base/text/json.h"
 #include "terrace/checkpoint/hf_folder.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/text/json.h"
+#include "terrace/base/text/json_fwd.h"
 #include "terrace/config/family.h"
 
 namespace terrace::models {

@@ -19,6 +19,7 @@
 
 #include "terrace/base/files/file.h"
 #include "terrace/base/terminal/log.h"
+#include "terrace/base/text/json.h"
 #include "terrace/observe/csv_file.h"
 #include "terrace/observe/event_file.h"
 #include "terrace/observe/last_metrics.h"

@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "terrace/base/text/json.h"
-
 namespace terrace::observe {
 
 // The names of what differs from one family of models to another.

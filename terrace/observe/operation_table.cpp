@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "terrace/base/text/json.h"
 #include "terrace/base/text/units.h"
 
 namespace terrace::observe {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/text/json.h"
+#include "terrace/base/text/json_fwd.h"
 #include "terrace/observe/trace.h"
 
 namespace terrace::observe {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "terrace/base/text/json.h"
 #include "terrace/base/text/plural.h"
 #include "terrace/verify/verify.h"
 

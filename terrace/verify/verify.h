@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/text/json.h"
+#include "terrace/base/text/json_fwd.h"
 #include "terrace/comm/comm.h"
 #include "terrace/comm/mpi/mpi.h"
 #include "terrace/config/config.h"

@@ -10,6 +10,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
+#include "terrace/base/text/json.h"
 #include "terrace/data/order/mixture.h"
 #include "terrace/data/text/text_source.h"
 #include "tests/data/test_corpus.h"

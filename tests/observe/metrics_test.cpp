@@ -14,6 +14,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
 #include "tests/file_size_limit.h"
 #include "tests/scratch_folder.h"
 

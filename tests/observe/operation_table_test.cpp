@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "terrace/base/files/file.h"
+#include "terrace/base/text/json.h"
 #include "tests/scratch_folder.h"
 
 namespace terrace::observe {

@@ -5,10 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-namespace terrace {
+#include "terrace/base/text/json_fwd.h"
 
-// Keys keep the order they were written in.
-using Json = nlohmann::ordered_json;
+namespace terrace {
 
 // No file that terrace reads nests nearly as far. Without a limit, deeply nested values would exhaust the stack, since
 // they are copied, compared and printed by functions that call themselves.

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "terrace/base/text/json.h"
 #include "terrace/data/fields/calendar.h"
 #include "terrace/data/fields/field_file.h"
 

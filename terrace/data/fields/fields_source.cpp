@@ -12,6 +12,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
+#include "terrace/base/text/json.h"
 #include "terrace/base/text/spelling.h"
 #include "terrace/data/divided_samples.h"
 #include "terrace/data/fields/longitude_circle.h"

@@ -11,6 +11,7 @@
 #include "terrace/base/files/texts_read.h"
 #include "terrace/base/problem_list.h"
 #include "terrace/base/random.h"
+#include "terrace/base/text/json.h"
 #include "terrace/config/section_keys.h"
 #include "terrace/data/kept_statistics.h"
 #include "terrace/data/order/recorded_order.h"

@@ -3,6 +3,7 @@
 #include "terrace/data/order/recorded_order.h"
 
 #include "terrace/base/error.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::data {
 namespace {

@@ -1,7 +1,7 @@
 // The version of the order of weighted samples as the identity of a run's data names it.
 #pragma once
 
-#include "terrace/base/text/json.h"
+#include "terrace/base/text/json_fwd.h"
 #include "terrace/data/order/mixture.h"
 
 namespace terrace::data {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/text/json.h"
+#include "terrace/base/text/json_fwd.h"
 #include "terrace/data/order/mixture.h"
 #include "terrace/data/source.h"
 #include "terrace/data/text/text_config.h"

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "terrace/base/text/json.h"
 #include "terrace/data/text/loader_state.h"
 
 namespace terrace::data {

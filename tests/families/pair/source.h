@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "terrace/base/text/json.h"
 #include "terrace/data/divided_samples.h"
 #include "terrace/data/order/mixture.h"
 #include "terrace/data/source.h"

@@ -10,6 +10,7 @@
 
 #include "terrace/base/files/file.h"
 #include "terrace/base/files/temporary_name.h"
+#include "terrace/base/text/json.h"
 
 namespace terrace::data {
 namespace {

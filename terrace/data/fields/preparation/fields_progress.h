@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/text/json.h"
 #include "terrace/data/fields/fields_description.h"
 #include "terrace/data/fields/fields_store.h"
 #include "terrace/data/fields/preparation/fields_work.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "terrace/base/text/json.h"
+#include "terrace/base/text/json_fwd.h"
 #include "terrace/data/graphs/dataset/edge_counts.h"
 #include "terrace/data/graphs/dataset/graphs_dataset.h"
 #include "terrace/data/graphs/graphs_request.h"

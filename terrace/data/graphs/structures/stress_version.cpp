@@ -10,6 +10,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/texts_read.h"
+#include "terrace/base/text/json.h"
 #include "terrace/base/text/plural.h"
 #include "terrace/data/graphs/dataset/graph_files.h"
 #include "terrace/data/graphs/structures/quantities.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/text/json.h"
+#include "terrace/base/text/json_fwd.h"
 #include "terrace/data/graphs/dataset/graphs_dataset.h"
 #include "terrace/data/graphs/graphs_request.h"
 
