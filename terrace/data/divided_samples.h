@@ -8,14 +8,40 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "terrace/base/text/sizes.h"
-#include "terrace/data/source.h"
 
 namespace terrace::data {
+
+// The share of one data-parallel rank in a step.
+struct StepShare {
+  int64_t step = 0;             // counted from 1
+  uint64_t first_sample = 0;    // of the step, counted over the whole run
+  int64_t samples = 0;          // of the step, on all ranks together
+  int64_t rank = 0, ranks = 1;  // data-parallel
+  int64_t micro_batch = 1;      // samples
+  Sizes budget = {};            // the most that a micro-batch holds in place of these samples; empty: no budget
+  // Once a stop is requested, nobody reads the step's micro-batches, and a source may return without them.
+  std::stop_token stop = {};
+};
+
+// The share of one data-parallel rank in an evaluation, in which each rank computes one micro-batch in every round.
+struct RoundShare {
+  int64_t round = 0;            // counted from 0
+  int64_t rank = 0, ranks = 1;  // data-parallel
+  int64_t micro_batch = 1;      // samples
+  Sizes budget = {};            // as in StepShare
+};
+
+// The held-out samples of one dataset.
+struct HeldOut {
+  std::string dataset;            // as the configuration names it
+  std::vector<uint64_t> samples;  // their numbers in the validation split, ascending
+};
 
 // The sizes of some samples by name, each a list with one number for every sample, of at least 0: {"atoms": {21, 9}}.
 using SizesOfSamples = std::map<std::string, std::vector<int64_t>, std::less<>>;

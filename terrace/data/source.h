@@ -1,15 +1,11 @@
-// Defines what every kind of data offers to training: the micro-batches of any rank in any step, and held-out samples.
+// Defines what every kind of data gives, samples, and what training takes of any: the micro-batches of a rank in a step
+// or an evaluation, and what is read for them.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,70 +13,15 @@
 #include "terrace/base/files/attached_file.h"
 #include "terrace/base/text/json_fwd.h"
 #include "terrace/base/text/sizes.h"
+#include "terrace/data/divided_samples.h"
+#include "terrace/data/micro_batch.h"
 #include "terrace/data/staging/file_range.h"
 
 namespace terrace::data {
 
+class Mixture;
 class NodeOrder;
 class StagedReader;
-
-// A tensor in the memory of the host, row-major.
-struct HostTensor {
-  enum class Type { uint8, int32, int64, bf16, fp32, fp64 };
-  Type type = Type::fp32;
-  std::vector<int64_t> sizes = {};
-  std::vector<std::byte> bytes = {};
-
-  size_t elements() const;  // the number of elements by the sizes
-
-  static HostTensor of(std::span<const uint8_t> values, std::vector<int64_t> sizes);
-  static HostTensor of(std::span<const int32_t> values, std::vector<int64_t> sizes);
-  static HostTensor of(std::span<const int64_t> values, std::vector<int64_t> sizes);
-  static HostTensor of(std::span<const float> values, std::vector<int64_t> sizes);
-  static HostTensor of(std::span<const double> values, std::vector<int64_t> sizes);
-  // Makes a tensor of bf16 numbers, which are the upper halves of fp32 numbers.
-  static HostTensor of_bf16(std::span<const uint16_t> values, std::vector<int64_t> sizes);
-};
-
-using TensorNames = std::set<std::string, std::less<>>;
-
-// The tensors may have other sizes in every micro-batch; a size may be 0.
-struct MicroBatch {
-  std::vector<int64_t> samples = {};  // the number of each sample in the run
-  std::map<std::string, HostTensor, std::less<>> tensors = {};
-  // The number of things in this micro-batch over which each loss of the model is summed, such as tokens, or the sum of
-  // their weights.
-  std::vector<double> counts = {};
-  // The sizes of the micro-batch, such as atoms and edges: all that config::Settings::sizes names, also where no tensor
-  // is loaded.
-  Sizes sizes = {};
-};
-
-// The share of one data-parallel rank in a step.
-struct StepShare {
-  int64_t step = 0;             // counted from 1
-  uint64_t first_sample = 0;    // of the step, counted over the whole run
-  int64_t samples = 0;          // of the step, on all ranks together
-  int64_t rank = 0, ranks = 1;  // data-parallel
-  int64_t micro_batch = 1;      // samples
-  Sizes budget = {};            // the most that a micro-batch holds in place of these samples; empty: no budget
-  // Once a stop is requested, nobody reads the step's micro-batches, and a source may return without them.
-  std::stop_token stop = {};
-};
-
-// The share of one data-parallel rank in an evaluation, in which each rank computes one micro-batch in every round.
-struct RoundShare {
-  int64_t round = 0;            // counted from 0
-  int64_t rank = 0, ranks = 1;  // data-parallel
-  int64_t micro_batch = 1;      // samples
-  Sizes budget = {};            // as in StepShare
-};
-
-// The held-out samples of one dataset.
-struct HeldOut {
-  std::string dataset;            // as the configuration names it
-  std::vector<uint64_t> samples;  // their numbers in the validation split, ascending
-};
 
 // A loss that a model without training would have, which a line of the output shows for comparison.
 struct Baseline {
@@ -89,6 +30,19 @@ struct Baseline {
   double loss = 0;
 };
 
+// Some samples, by their numbers.
+struct Samples {
+  std::span<const uint64_t> numbers;  // in the run, or in the validation split as HeldOut::samples
+  const HeldOut* held_out = nullptr;  // the samples of an evaluation to which these belong; null: samples of the run
+};
+
+// The validation split of one dataset.
+struct HeldOutPart {
+  std::string dataset;   // as the configuration names it
+  uint64_t samples = 0;  // may be 0
+};
+
+// A kind of data derives a class that gives samples; how a step and an evaluation are divided among ranks follows here.
 // The order of the samples depends on the seed and on numbers of samples only, so a run can continue at any step. All
 // ranks open the same source; its functions may be called by several threads at once.
 class Source {
@@ -99,27 +53,31 @@ class Source {
   // rank reads is not loaded. Counts are right on ranks that load what the loss reads. Every rank of a step has the
   // same number of micro-batches, which may differ from step to step; some micro-batches may be without samples
   // (divided_samples.h).
-  virtual std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const = 0;
-
-  // Returns at most `at_most` samples of the validation split, grouped by dataset: the same ones at every call and for
-  // every seed. Datasets without such samples are left out.
-  virtual std::vector<HeldOut> held_out(uint64_t at_most) const = 0;
-  // Returns the number of rounds in which the ranks compute the held-out samples.
-  virtual int64_t rounds(const HeldOut& held_out, const RoundShare& share) const;
-  // Returns the micro-batch of a rank in a round. A rank that has no samples left computes one whose counts are 0.
-  virtual MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
-                                          const TensorNames& names) const = 0;
-  // Returns the bytes of text for which the items that count in these samples stand; nothing where that is not known.
-  virtual std::optional<uint64_t> held_out_bytes(const HeldOut& /*held_out*/) const { return std::nullopt; }
-  // Returns the names of the held-out datasets, as in the configuration; none where nothing is held out.
-  virtual std::vector<std::string> held_out_datasets() const = 0;
-
-  // Returns the training samples of one pass over the data; 0 where that is not known.
-  virtual uint64_t samples_in_epoch() const { return 0; }
+  std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const;
   // Returns how much of what the family counts (config::Family::items), such as tokens, the training samples first ..
   // first + samples - 1 have.
-  virtual int64_t items(uint64_t first, int64_t samples) const = 0;
+  int64_t items(uint64_t first, int64_t samples) const;
 
+  // Returns at most `at_most` samples of the validation split, grouped by dataset: the same ones at every call and for
+  // every seed, the first ones of held_out_order() or, without that, samples taken evenly over all datasets. Datasets
+  // without such samples are left out.
+  std::vector<HeldOut> held_out(uint64_t at_most) const;
+  // Returns the names of the held-out datasets, as in the configuration; none where nothing is held out.
+  std::vector<std::string> held_out_datasets() const;
+  // Returns the number of rounds in which the ranks compute the held-out samples.
+  int64_t rounds(const HeldOut& held_out, const RoundShare& share) const { return rounds_.rounds(held_out, share); }
+  // Returns the micro-batch of a rank in a round. A rank that has no samples left computes one whose counts are 0.
+  MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share, const TensorNames& names) const;
+
+  // Return what micro_batches() and held_out_micro_batch() read of staged_files() for the same arguments, about in the
+  // order of their reads.
+  FileRanges reads(const StepShare& share, const TensorNames& names) const;
+  FileRanges held_out_reads(const HeldOut& held_out, const RoundShare& share, const TensorNames& names) const;
+
+  // Returns the bytes of text for which the items that count in these samples stand; nothing where that is not known.
+  virtual std::optional<uint64_t> held_out_bytes(const HeldOut& /*held_out*/) const { return std::nullopt; }
+  // Returns the training samples of one pass over the data; 0 where that is not known.
+  virtual uint64_t samples_in_epoch() const { return 0; }
   // Returns the identity by which checkpoints know the data: a run continues only where it is the same. Computing the
   // identity may take seconds, so only one rank does.
   virtual Json identity() const = 0;
@@ -144,23 +102,38 @@ class Source {
   // Returns the large files from which the samples are read, in the same order on all ranks; none where a family's data
   // cannot be staged on a disk of the node (docs/staging.md).
   virtual std::vector<const MappedFile*> staged_files() const { return {}; }
-  // Return what micro_batches() and held_out_micro_batch() read of staged_files() for the same arguments, about in the
-  // order of their reads.
-  virtual FileRanges reads(const StepShare& /*share*/, const TensorNames& /*names*/) const { return {}; }
-  virtual FileRanges held_out_reads(const HeldOut& /*held_out*/, const RoundShare& /*share*/,
-                                    const TensorNames& /*names*/) const {
-    return {};
-  }
   // Returns the order of the training samples where data.order = "node"; else null.
   virtual const NodeOrder* node_order() const { return nullptr; }
   // Makes `staged` read the files of staged_files() from now on. Called before several threads use the source.
   virtual void read_by(std::shared_ptr<const StagedReader> staged) { staged_ = std::move(staged); }
 
  protected:
+  // Returns every dataset of which samples are held out, in the order of the configuration.
+  virtual std::vector<HeldOutPart> held_out_parts() const = 0;
+  // Returns the order of all held-out samples, which are numbered by their place in it; null where each dataset numbers
+  // its own.
+  virtual const Mixture* held_out_order() const { return nullptr; }
+  // Makes the micro-batch of some samples. There may be none of them, as for a rank that has no samples left in a
+  // round.
+  virtual MicroBatch micro_batch(const Samples& samples, const TensorNames& names) const = 0;
+  // Returns the items of a training sample.
+  virtual int64_t items_of(uint64_t sample) const = 0;
+  // Returns the sizes in which samples differ, by which a budget divides them; none where all samples are alike.
+  virtual SizesOfSamples sizes_of(const Samples& /*samples*/) const { return {}; }
+  // Returns the cost by which a step's samples are divided; nothing where the ranks have equal shares without a budget.
+  virtual std::optional<SampleCost> cost() const { return std::nullopt; }
+  // Returns what micro_batch() reads of staged_files() for the same arguments.
+  virtual FileRanges ranges_of(const Samples& /*samples*/, const TensorNames& /*names*/) const { return {}; }
+
   const StagedReader* staged() const { return staged_.get(); }  // null where nothing is staged
 
  private:
+  std::vector<std::vector<uint64_t>> own_numbers(const StepShare& share) const;
+  std::vector<uint64_t> own_numbers(const HeldOut& held_out, const RoundShare& share) const;
+
   std::shared_ptr<const StagedReader> staged_;
+  DividedRounds rounds_{
+      [this](const HeldOut& held_out) { return sizes_of({.numbers = held_out.samples, .held_out = &held_out}); }};
 };
 
 }  // namespace terrace::data

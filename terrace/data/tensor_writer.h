@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "terrace/data/source.h"
+#include "terrace/data/micro_batch.h"
 
 namespace terrace::data {
 

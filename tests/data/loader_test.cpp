@@ -185,7 +185,7 @@ TEST(Loader, EveryHeldOutSampleCountsOnceWhateverTheWeights) {
   config.weights = {0.999, 0.001};
   const Loader loader(config, 4, vocabulary, 1);
   ASSERT_EQ(loader.samples(Split::validation), 50u + 25u);
-  const std::vector<HeldOut> corpora = loader.held_out(1000);
+  const std::vector<HeldOut> corpora = TextSource(config, 4, vocabulary, 1).held_out(1000);
   ASSERT_EQ(corpora.size(), 2u);
   EXPECT_EQ(corpora[0].dataset, folder / "a");
   EXPECT_EQ(corpora[1].dataset, folder / "b");
@@ -205,11 +205,12 @@ TEST(Loader, ALimitedEvaluationTakesTheFirstSamplesOfTheSplit) {
   const TemporaryFolder folder;
   write_corpus(folder / "a", {counting(0, 20'001)}, vocabulary);
   write_corpus(folder / "b", {counting(30'000, 51)}, vocabulary);
-  const Loader loader(text_config({folder / "a", folder / "b"}, 0.2), 5, vocabulary, 1);
+  const TextSource source(text_config({folder / "a", folder / "b"}, 0.2), 5, vocabulary, 1);
+  const Loader& loader = source.loader();
   ASSERT_EQ(loader.samples(Split::validation), 800u + 2u);
   for (uint64_t limit : {1u, 2u, 100u, 802u}) {
     std::set<uint64_t> samples;
-    for (const HeldOut& held_out : loader.held_out(limit)) {
+    for (const HeldOut& held_out : source.held_out(limit)) {
       ASSERT_FALSE(held_out.samples.empty());
       EXPECT_TRUE(std::is_sorted(held_out.samples.begin(), held_out.samples.end()));
       samples.insert(held_out.samples.begin(), held_out.samples.end());
@@ -220,7 +221,7 @@ TEST(Loader, ALimitedEvaluationTakesTheFirstSamplesOfTheSplit) {
     EXPECT_EQ(samples.size(), limit);
     EXPECT_EQ(*samples.rbegin(), limit - 1);
   }
-  EXPECT_TRUE(Loader(text_config({folder / "a"}, 0), 5, vocabulary, 1).held_out(10).empty());
+  EXPECT_TRUE(TextSource(text_config({folder / "a"}, 0), 5, vocabulary, 1).held_out(10).empty());
 }
 
 TEST(Loader, DocumentsAreToldApartWhereAskedFor) {

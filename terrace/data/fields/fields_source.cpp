@@ -7,14 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <numeric>
 #include <span>
 
 #include "terrace/base/error.h"
 #include "terrace/base/problem_list.h"
 #include "terrace/base/text/json.h"
 #include "terrace/base/text/spelling.h"
-#include "terrace/data/divided_samples.h"
 #include "terrace/data/fields/longitude_circle.h"
 #include "terrace/data/fields/statistics/kept_moments.h"
 #include "terrace/data/fields/statistics/normalised_fields.h"
@@ -237,54 +235,21 @@ int64_t FieldsSource::turn_of(uint64_t sample) const {
 FieldPair FieldsSource::held_out_pair(uint64_t number) const { return held_out_.at(number); }
 uint64_t FieldsSource::held_out_pairs() const { return held_out_.size(); }
 
-std::vector<MicroBatch> FieldsSource::micro_batches(const StepShare& share, const TensorNames& names) const {
-  std::vector<MicroBatch> batches;
-  for (std::vector<int64_t>& numbers : own_samples(share, nullptr)) {
-    if (share.stop.stop_requested()) break;
-    std::vector<FieldPair> pairs;
-    std::vector<int64_t> turns;
-    for (int64_t& number : numbers) {
-      number += static_cast<int64_t>(share.first_sample);
-      pairs.push_back(training_pair(static_cast<uint64_t>(number)));
-      turns.push_back(turn_of(static_cast<uint64_t>(number)));
-    }
-    batches.push_back(batch(pairs, std::move(numbers), names));
-    if (config_.turned) turn_fields(batches.back(), turns);
-  }
-  return batches;
-}
-
-std::vector<std::string> FieldsSource::held_out_datasets() const {
-  return held_out_.empty() ? std::vector<std::string>{} : std::vector{config_.fields};
-}
-
-// Chooses samples evenly over all pairs, so that few samples stand for the whole year and for all leads.
-std::vector<HeldOut> FieldsSource::held_out(uint64_t at_most) const {
-  const uint64_t count = std::min<uint64_t>(at_most, held_out_.size());
-  if (count == 0) return {};
-  HeldOut chosen{.dataset = config_.fields, .samples = {}};
-  for (uint64_t i = 0; i < count; ++i) chosen.samples.push_back(i * held_out_.size() / count);
-  return {chosen};
-}
-
-MicroBatch FieldsSource::held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
-                                              const TensorNames& names) const {
-  std::vector<int64_t> numbers;
-  const std::vector<FieldPair> pairs = held_out_pairs_of(held_out, share, &numbers);
-  return batch(pairs, std::move(numbers), names);
-}
-
-std::vector<FieldPair> FieldsSource::held_out_pairs_of(const HeldOut& held_out, const RoundShare& share,
-                                                       std::vector<int64_t>* numbers) const {
-  const int64_t first = (share.round * share.ranks + share.rank) * share.micro_batch;
-  const int64_t end = std::min(first + share.micro_batch, std::ssize(held_out.samples));
+std::vector<FieldPair> FieldsSource::pairs_of(const Samples& samples) const {
   std::vector<FieldPair> pairs;
-  for (int64_t i = first; i < end; ++i) {
-    const uint64_t number = held_out.samples[static_cast<size_t>(i)];
-    if (numbers != nullptr) numbers->push_back(static_cast<int64_t>(number));
-    pairs.push_back(held_out_pair(number));
+  for (const uint64_t number : samples.numbers) {
+    pairs.push_back(samples.held_out == nullptr ? training_pair(number) : held_out_pair(number));
   }
   return pairs;
+}
+
+MicroBatch FieldsSource::micro_batch(const Samples& samples, const TensorNames& names) const {
+  MicroBatch made = batch(pairs_of(samples), {samples.numbers.begin(), samples.numbers.end()}, names);
+  if (!config_.turned || samples.held_out != nullptr) return made;
+  std::vector<int64_t> turns;
+  for (const uint64_t number : samples.numbers) turns.push_back(turn_of(number));
+  turn_fields(made, turns);
+  return made;
 }
 
 std::vector<const MappedFile*> FieldsSource::staged_files() const {
@@ -293,23 +258,7 @@ std::vector<const MappedFile*> FieldsSource::staged_files() const {
   return files;
 }
 
-FileRanges FieldsSource::reads(const StepShare& share, const TensorNames& names) const {
-  std::vector<FieldPair> pairs;
-  for (const std::vector<int64_t>& numbers : own_samples(share, nullptr)) {
-    for (const int64_t number : numbers) {
-      pairs.push_back(training_pair(share.first_sample + static_cast<uint64_t>(number)));
-    }
-  }
-  return ranges_of(pairs, names);
-}
-
-FileRanges FieldsSource::held_out_reads(const HeldOut& held_out, const RoundShare& share,
-                                        const TensorNames& names) const {
-  return ranges_of(held_out_pairs_of(held_out, share, nullptr), names);
-}
-
-// Returns the ranges that batch() reads for these pairs.
-FileRanges FieldsSource::ranges_of(const std::vector<FieldPair>& pairs, const TensorNames& names) const {
+FileRanges FieldsSource::ranges_of(const Samples& samples, const TensorNames& names) const {
   FileRanges ranges;
   const auto add_fields = [&](int64_t time, const std::vector<Channel>& channels) {
     for (const Channel& channel : channels) {
@@ -327,7 +276,7 @@ FileRanges FieldsSource::ranges_of(const std::vector<FieldPair>& pairs, const Te
     }
   };
   const auto instant = [&](int64_t time) { return description().times[static_cast<size_t>(time)]; };
-  for (const FieldPair& pair : pairs) {
+  for (const FieldPair& pair : pairs_of(samples)) {
     if (names.contains("inputs")) {
       for (int64_t input = config_.inputs; input-- > 0;) {
         add_fields(dataset_.time_after(pair.start, -input * input_steps_), inputs_);

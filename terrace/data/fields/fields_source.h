@@ -64,19 +64,11 @@ class FieldsSource : public Source {
   // UserError with every problem.
   FieldsSource(const FieldsConfig& config, const FieldsRequest& request, uint64_t seed, int64_t global_batch = 0);
 
-  std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const override;
-  std::vector<HeldOut> held_out(uint64_t at_most) const override;
-  MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
-                                  const TensorNames& names) const override;
-  std::vector<std::string> held_out_datasets() const override;
   uint64_t samples_in_epoch() const override { return training_starts_.size(); }
-  int64_t items(uint64_t /*first*/, int64_t samples) const override { return samples; }
   std::vector<AttachedFile> attached_files() const override;
   Json identity() const override;
   std::vector<const MappedFile*> staged_files() const override;
   const NodeOrder* node_order() const override { return node_order_.get(); }
-  FileRanges reads(const StepShare& share, const TensorNames& names) const override;
-  FileRanges held_out_reads(const HeldOut& held_out, const RoundShare& share, const TensorNames& names) const override;
 
   // Return a sample of the run, and one of the held-out split, which has all starts with the first lead, then with the
   // second.
@@ -111,6 +103,12 @@ class FieldsSource : public Source {
   // Returns the moments by which an output is normalised: value = mean + deviation * number.
   Moments moments_of_output(size_t output) const { return output_moments_.at(output); }
 
+ protected:
+  std::vector<HeldOutPart> held_out_parts() const override { return {{config_.fields, held_out_.size()}}; }
+  MicroBatch micro_batch(const Samples& samples, const TensorNames& names) const override;
+  int64_t items_of(uint64_t /*sample*/) const override { return 1; }
+  FileRanges ranges_of(const Samples& samples, const TensorNames& names) const override;
+
  private:
   // A variable, and the moments by which its field becomes numbers of a tensor.
   struct Channel {
@@ -119,9 +117,7 @@ class FieldsSource : public Source {
   };
   // Returns the starts of which all inputs and all targets lie in the training part.
   std::vector<int64_t> training_starts() const;
-  std::vector<FieldPair> held_out_pairs_of(const HeldOut& held_out, const RoundShare& share,
-                                           std::vector<int64_t>* numbers) const;
-  FileRanges ranges_of(const std::vector<FieldPair>& pairs, const TensorNames& names) const;
+  std::vector<FieldPair> pairs_of(const Samples& samples) const;
   void add_inputs(const FieldPair& pair, TensorWriter& values) const;
   void add_fields(int64_t time, const std::vector<Channel>& channels, TensorWriter& values) const;
   const FieldsDataset& climatology_dataset() const { return climatology_ ? *climatology_ : dataset_; }

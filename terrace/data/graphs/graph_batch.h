@@ -10,7 +10,7 @@
 #include "terrace/data/graphs/graphs_request.h"
 #include "terrace/data/graphs/structures/cell.h"
 #include "terrace/data/graphs/structures/structure.h"
-#include "terrace/data/source.h"
+#include "terrace/data/micro_batch.h"
 
 namespace terrace::data {
 

@@ -26,11 +26,7 @@ std::span<const int64_t> held_out_part(const GraphsConfig& config, const GraphsD
 }
 
 GraphsSource::GraphsSource(const GraphsConfig& config, const GraphsRequest& request, uint64_t seed, const Sizes& budget)
-    : config_(config), request_(request), rounds_([this](const HeldOut& held_out) {
-        std::vector<Place> places;
-        for (const uint64_t number : held_out.samples) places.push_back(held_out_place(held_out.dataset, number));
-        return sizes_of(places);
-      }) {
+    : config_(config), request_(request) {
   throw_problems(problems_with_graphs(config, request), "problems with the graphs");
   const bool trains = config.held_out.empty();
   for (const std::string& prefix : trains ? config.train : config.held_out) {
@@ -88,7 +84,7 @@ void GraphsSource::check_sizes(const Sizes& budget) const {
     found_in(files_with_counts(dataset, request_), "whether structures fit " + question.dump(), [&] {
       std::vector<Place> places;
       for (int64_t structure = 0; structure < dataset.structures(); ++structure) places.push_back({number, structure});
-      check_budget(sizes_of(places), budget, dataset.prefix());
+      check_budget(sizes_of_places(places), budget, dataset.prefix());
       return "yes";
     });
   }
@@ -119,7 +115,7 @@ GraphsStatistics GraphsSource::statistics_of_datasets() const {
   return statistics ? *std::move(statistics) : parse_graphs_statistics(text);
 }
 
-SizesOfSamples GraphsSource::sizes_of(std::span<const Place> places) const {
+SizesOfSamples GraphsSource::sizes_of_places(std::span<const Place> places) const {
   SizesOfSamples sizes = {{"atoms", {}}, {"edges", {}}};
   std::vector<int64_t>&atoms = sizes["atoms"], &edges = sizes["edges"];
   for (const Place& place : places) {
@@ -161,36 +157,22 @@ uint64_t GraphsSource::held_out_samples() const {
   return samples;
 }
 
-std::vector<GraphsSource::Place> GraphsSource::places_of(const StepShare& share) const {
-  std::vector<Place> step;
-  for (int64_t sample = 0; sample < share.samples; ++sample) {
-    step.push_back(training_place(share.first_sample + static_cast<uint64_t>(sample)));
+std::vector<GraphsSource::Place> GraphsSource::places_of(const Samples& samples) const {
+  std::vector<Place> places;
+  for (const uint64_t number : samples.numbers) {
+    places.push_back(samples.held_out == nullptr ? training_place(number)
+                                                 : held_out_place(samples.held_out->dataset, number));
   }
-  return step;
+  return places;
 }
 
-std::vector<std::vector<int64_t>> GraphsSource::own_samples_of(const StepShare& share,
-                                                               std::span<const Place> step) const {
-  const SampleCost cost{.sample = request_.cost.graph,
-                        .of_sizes = {{"atoms", request_.cost.atom}, {"edges", request_.cost.edge}}};
-  return own_samples(
-      share, [&] { return sizes_of(step); }, cost);
+std::optional<SampleCost> GraphsSource::cost() const {
+  return SampleCost{.sample = request_.cost.graph,
+                    .of_sizes = {{"atoms", request_.cost.atom}, {"edges", request_.cost.edge}}};
 }
 
-std::vector<MicroBatch> GraphsSource::micro_batches(const StepShare& share, const TensorNames& names) const {
-  const std::vector<Place> step = places_of(share);
-  std::vector<MicroBatch> batches;
-  for (const std::vector<int64_t>& own : own_samples_of(share, step)) {
-    if (share.stop.stop_requested()) break;
-    std::vector<Place> places;
-    std::vector<int64_t> numbers;
-    for (const int64_t place : own) {
-      places.push_back(step[static_cast<size_t>(place)]);
-      numbers.push_back(static_cast<int64_t>(share.first_sample) + place);
-    }
-    batches.push_back(batch(places, std::move(numbers), names));
-  }
-  return batches;
+MicroBatch GraphsSource::micro_batch(const Samples& samples, const TensorNames& names) const {
+  return batch(places_of(samples), {samples.numbers.begin(), samples.numbers.end()}, names);
 }
 
 std::vector<const MappedFile*> GraphsSource::staged_files() const {
@@ -199,24 +181,10 @@ std::vector<const MappedFile*> GraphsSource::staged_files() const {
   return files;
 }
 
-FileRanges GraphsSource::reads(const StepShare& share, const TensorNames& /*names*/) const {
-  const std::vector<Place> step = places_of(share);
-  std::vector<Place> places;
-  for (const std::vector<int64_t>& own : own_samples_of(share, step)) {
-    for (const int64_t place : own) places.push_back(step[static_cast<size_t>(place)]);
-  }
-  return ranges_of(places);
-}
-
-FileRanges GraphsSource::held_out_reads(const HeldOut& held_out, const RoundShare& share,
-                                        const TensorNames& /*names*/) const {
-  return ranges_of(held_out_places(held_out, share, nullptr));
-}
-
 // Returns the ranges of all that a batch is made of, whatever tensors are asked for.
-FileRanges GraphsSource::ranges_of(std::span<const Place> places) const {
+FileRanges GraphsSource::ranges_of(const Samples& samples, const TensorNames& /*names*/) const {
   FileRanges ranges;
-  for (const Place& place : places) {
+  for (const Place& place : places_of(samples)) {
     const Dataset& dataset = datasets_.at(place.dataset);
     std::vector<int64_t> properties = {dataset.charge};
     for (const auto* list : {&dataset.labels, &dataset.atom_features, &dataset.edge_features}) {
@@ -227,58 +195,17 @@ FileRanges GraphsSource::ranges_of(std::span<const Place> places) const {
   return ranges;
 }
 
-std::vector<std::string> GraphsSource::held_out_datasets() const {
-  std::vector<std::string> names;
+std::vector<HeldOutPart> GraphsSource::held_out_parts() const {
+  std::vector<HeldOutPart> parts;
   for (const Dataset& dataset : datasets_) {
-    if (!dataset.held_out.empty()) names.push_back(dataset.file->prefix());
+    parts.push_back({.dataset = dataset.file->prefix(), .samples = dataset.held_out.size()});
   }
-  return names;
+  return parts;
 }
 
-// Chooses samples evenly over all held-out samples, one dataset after another.
-std::vector<HeldOut> GraphsSource::held_out(uint64_t at_most) const {
-  const uint64_t all = held_out_samples(), count = std::min(at_most, all);
-  std::vector<HeldOut> chosen;
-  uint64_t first = 0, next = 0;
-  for (const Dataset& dataset : datasets_) {
-    HeldOut of_dataset{.dataset = dataset.file->prefix(), .samples = {}};
-    const uint64_t end = first + dataset.held_out.size();
-    for (; next < count && next * all / count < end; ++next) of_dataset.samples.push_back(next * all / count - first);
-    first = end;
-    if (!of_dataset.samples.empty()) chosen.push_back(std::move(of_dataset));
-  }
-  return chosen;
-}
-
-int64_t GraphsSource::rounds(const HeldOut& held_out, const RoundShare& share) const {
-  return rounds_.rounds(held_out, share);
-}
-
-MicroBatch GraphsSource::held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
-                                              const TensorNames& names) const {
-  std::vector<int64_t> numbers;
-  const std::vector<Place> places = held_out_places(held_out, share, &numbers);
-  return batch(places, std::move(numbers), names);
-}
-
-std::vector<GraphsSource::Place> GraphsSource::held_out_places(const HeldOut& held_out, const RoundShare& share,
-                                                               std::vector<int64_t>* numbers) const {
-  std::vector<Place> places;
-  for (const int64_t place : rounds_.samples(held_out, share)) {
-    const uint64_t number = held_out.samples[static_cast<size_t>(place)];
-    if (numbers != nullptr) numbers->push_back(static_cast<int64_t>(number));
-    places.push_back(held_out_place(held_out.dataset, number));
-  }
-  return places;
-}
-
-int64_t GraphsSource::items(uint64_t first, int64_t samples) const {
-  int64_t atoms = 0;
-  for (int64_t sample = 0; sample < samples; ++sample) {
-    const Place place = training_place(first + static_cast<uint64_t>(sample));
-    atoms += datasets_[place.dataset].file->atoms_of(place.structure);
-  }
-  return atoms;
+int64_t GraphsSource::items_of(uint64_t sample) const {
+  const Place place = training_place(sample);
+  return datasets_[place.dataset].file->atoms_of(place.structure);
 }
 
 GraphToBatch GraphsSource::graph_at(const Place& place, NumbersAtHand& at_hand) const {

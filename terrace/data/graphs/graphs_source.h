@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "terrace/base/text/sizes.h"
-#include "terrace/data/divided_samples.h"
 #include "terrace/data/graphs/dataset/edge_counts.h"
 #include "terrace/data/graphs/dataset/graphs_dataset.h"
 #include "terrace/data/graphs/dataset/graphs_statistics.h"
@@ -36,21 +35,12 @@ class GraphsSource : public Source {
   // Throws UserError with every problem. `budget` is the one of the shares that will be asked for.
   GraphsSource(const GraphsConfig& config, const GraphsRequest& request, uint64_t seed, const Sizes& budget = {});
 
-  std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const override;
-  std::vector<HeldOut> held_out(uint64_t at_most) const override;
-  int64_t rounds(const HeldOut& held_out, const RoundShare& share) const override;
-  MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
-                                  const TensorNames& names) const override;
-  std::vector<std::string> held_out_datasets() const override;
   uint64_t samples_in_epoch() const override { return order_ ? order_->samples() : 0; }
-  int64_t items(uint64_t first, int64_t samples) const override;  // atoms
   std::vector<AttachedFile> attached_files() const override;
   Json identity() const override;
   void check_labels_of(const Json& older, const Json& own) const override;
   void follow_order_of(const Json& older, Json& own) override;
   std::vector<const MappedFile*> staged_files() const override;
-  FileRanges reads(const StepShare& share, const TensorNames& names) const override;
-  FileRanges held_out_reads(const HeldOut& held_out, const RoundShare& share, const TensorNames& names) const override;
   std::string difference(const Json& older, const Json& own, int64_t steps_done) const override;
 
   // A structure of a dataset, both by number.
@@ -73,6 +63,14 @@ class GraphsSource : public Source {
   size_t datasets() const { return datasets_.size(); }
   int64_t edges_of(const Place& place) const;
 
+ protected:
+  std::vector<HeldOutPart> held_out_parts() const override;
+  MicroBatch micro_batch(const Samples& samples, const TensorNames& names) const override;
+  int64_t items_of(uint64_t sample) const override;  // atoms
+  SizesOfSamples sizes_of(const Samples& samples) const override { return sizes_of_places(places_of(samples)); }
+  std::optional<SampleCost> cost() const override;
+  FileRanges ranges_of(const Samples& samples, const TensorNames& names) const override;
+
  private:
   struct Dataset {
     std::unique_ptr<const GraphsDataset> file;
@@ -84,14 +82,9 @@ class GraphsSource : public Source {
     int64_t charge = -1;
   };
   size_t find_dataset(const std::string& name) const;
-  // Returns the samples of a rank's micro-batches in a step, by their numbers in the step.
-  std::vector<std::vector<int64_t>> own_samples_of(const StepShare& share, std::span<const Place> step) const;
-  std::vector<Place> places_of(const StepShare& share) const;  // of all samples of the step
-  std::vector<Place> held_out_places(const HeldOut& held_out, const RoundShare& share,
-                                     std::vector<int64_t>* numbers) const;
-  FileRanges ranges_of(std::span<const Place> places) const;
+  std::vector<Place> places_of(const Samples& samples) const;
   GraphToBatch graph_at(const Place& place, NumbersAtHand& at_hand) const;
-  SizesOfSamples sizes_of(std::span<const Place> places) const;
+  SizesOfSamples sizes_of_places(std::span<const Place> places) const;
   void open_dataset(const std::string& prefix, int64_t branch);
   void check_sizes(const Sizes& budget) const;
   void mix();
@@ -107,7 +100,6 @@ class GraphsSource : public Source {
   uint64_t seed_ = 0;
   OrderVersion order_version_ = OrderVersion::complete_epochs;
   std::optional<Mixture> order_;  // of the training structures
-  DividedRounds rounds_;
 };
 
 // Returns the structures of a dataset on which a model is evaluated.

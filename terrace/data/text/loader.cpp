@@ -304,22 +304,16 @@ FileRanges Loader::reads(Split split, std::span<const uint64_t> samples) const {
 
 void Loader::read_by(std::shared_ptr<const StagedReader> staged) { state_->reader.staged = std::move(staged); }
 
-std::vector<std::string> Loader::corpora(Split split) const {
-  std::vector<std::string> names;
-  for (const Windows& windows : state_->of(split).corpora) names.push_back(windows.name);
-  return names;
+std::vector<HeldOutPart> Loader::held_out_parts() const {
+  std::vector<HeldOutPart> parts;
+  for (const Windows& windows : state_->validation.corpora) {
+    parts.push_back({.dataset = windows.name, .samples = windows.count});
+  }
+  return parts;
 }
 
-std::vector<HeldOut> Loader::held_out(uint64_t at_most) const {
-  const SplitWindows& split = state_->validation;
-  std::vector<HeldOut> corpora;
-  for (const Windows& windows : split.corpora) corpora.push_back({windows.name, {}});
-  const uint64_t count = std::min(at_most, samples(Split::validation));
-  for (uint64_t sample = 0; sample < count; ++sample) {
-    corpora[split.mixture->at(sample).dataset].samples.push_back(sample);
-  }
-  std::erase_if(corpora, [](const HeldOut& held_out) { return held_out.samples.empty(); });
-  return corpora;
+const Mixture* Loader::held_out_order() const {
+  return state_->validation.mixture ? &*state_->validation.mixture : nullptr;
 }
 
 }  // namespace terrace::data

@@ -66,13 +66,10 @@ class Loader {
   // every held-out sample counts once, whatever the weights.
   uint64_t samples(Split split) const;
 
-  // Returns the names of the split's corpora, as in the configuration.
-  std::vector<std::string> corpora(Split split) const;
-
-  // Returns the first `at_most` samples of the validation split, or all if there are fewer, grouped by corpus; corpora
-  // without such samples are left out. The order of the split is shuffled over all corpora, so a limited number has
-  // about the share of each corpus. The result is the same at every call and for every seed.
-  std::vector<HeldOut> held_out(uint64_t at_most) const;
+  // Returns the corpora of the validation split, and their order: it is shuffled over all corpora, so that its first
+  // samples have about the share of each, and the same for every seed; null where nothing is held out.
+  std::vector<HeldOutPart> held_out_parts() const;
+  const Mixture* held_out_order() const;
 
   // Returns the identity of the corpora, with an entry for every corpus and split, those of a phase apart: name,
   // tokens, windows of the split, and the checksum of the whole index. Checkpoints keep the identity, and a run

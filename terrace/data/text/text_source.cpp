@@ -7,7 +7,6 @@
 #include <array>
 #include <filesystem>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -48,15 +47,6 @@ MicroBatch micro_batch_of(SampleBatch&& batch, const TensorNames& names) {
     add_document_starts(batch.documents, batch.length, result);
   }
   result.samples = std::move(batch.ids);
-  return result;
-}
-
-// Makes a micro-batch for a pipeline stage between the first and the last, which needs the samples' numbers for
-// dropout.
-MicroBatch without_tokens(uint64_t first, int64_t count) {
-  MicroBatch result{.counts = {0}};
-  result.samples.resize(static_cast<size_t>(count));
-  std::iota(result.samples.begin(), result.samples.end(), static_cast<int64_t>(first));
   return result;
 }
 
@@ -163,18 +153,13 @@ std::map<int64_t, Json> begun_phases(const Json& identity, int64_t steps_done) {
   return corpora;
 }
 
-// The samples of a rank in a round. A rank that has none left computes the first one, and none of it counts.
-struct RoundSamples {
-  std::span<const uint64_t> samples;
-  bool count = true;
-};
+Split split_of(const Samples& samples) { return samples.held_out == nullptr ? Split::train : Split::validation; }
 
-RoundSamples held_out_samples(const HeldOut& held_out, const RoundShare& share) {
-  const auto samples = static_cast<int64_t>(held_out.samples.size());
-  const int64_t first = (share.round * share.ranks + share.rank) * share.micro_batch;
-  const auto all = std::span(held_out.samples);
-  if (first >= samples) return {all.first(1), false};
-  return {all.subspan(static_cast<size_t>(first), static_cast<size_t>(std::min(share.micro_batch, samples - first)))};
+// Returns the samples that are read. A rank that has none left in a round computes the first one, and none of it
+// counts.
+std::span<const uint64_t> read_of(const Samples& samples) {
+  if (samples.held_out == nullptr || !samples.numbers.empty()) return samples.numbers;
+  return std::span(samples.held_out->samples).first(1);
 }
 
 std::string file_checksum(const std::string& path) { return checksum(MappedFile(path).bytes()); }
@@ -218,43 +203,18 @@ std::vector<AttachedFile> TextSource::attached_files() const {
   return files;
 }
 
-// The step's sequences are divided among the ranks in order: the first rank has the first of them.
-std::vector<MicroBatch> TextSource::micro_batches(const StepShare& share, const TensorNames& names) const {
-  const int64_t own = share.samples / share.ranks;
-  const uint64_t first = share.first_sample + static_cast<uint64_t>(share.rank * own);
-  std::vector<MicroBatch> batches;
-  for (int64_t done = 0; done < own && !share.stop.stop_requested(); done += share.micro_batch) {
-    const int64_t count = std::min(share.micro_batch, own - done);
-    const uint64_t next = first + static_cast<uint64_t>(done);
-    if (needs_tokens(names)) {
-      batches.push_back(micro_batch_of(loader_.batch(Split::train, next, count), names));
-    } else {
-      batches.push_back(without_tokens(next, count));
-    }
+MicroBatch TextSource::micro_batch(const Samples& samples, const TensorNames& names) const {
+  if (samples.held_out == nullptr && !needs_tokens(names)) {
+    // A pipeline stage between the first and the last needs the samples' numbers for dropout.
+    return {.samples = {samples.numbers.begin(), samples.numbers.end()}, .counts = {0}};
   }
-  return batches;
-}
-
-MicroBatch TextSource::held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
-                                            const TensorNames& names) const {
-  const auto [samples, count] = held_out_samples(held_out, share);
-  SampleBatch batch = loader_.batch(Split::validation, samples);
-  if (!count) std::ranges::fill(batch.targets, -1);
+  SampleBatch batch = loader_.batch(split_of(samples), read_of(samples));
+  if (samples.numbers.empty()) std::ranges::fill(batch.targets, -1);
   return micro_batch_of(std::move(batch), names);
 }
 
-FileRanges TextSource::reads(const StepShare& share, const TensorNames& names) const {
-  if (!needs_tokens(names)) return {};
-  const int64_t own = share.samples / share.ranks;
-  std::vector<uint64_t> samples(static_cast<size_t>(own));
-  std::iota(samples.begin(), samples.end(), share.first_sample + static_cast<uint64_t>(share.rank * own));
-  return loader_.reads(Split::train, samples);
-}
-
-FileRanges TextSource::held_out_reads(const HeldOut& held_out, const RoundShare& share,
-                                      const TensorNames& names) const {
-  if (!needs_tokens(names)) return {};
-  return loader_.reads(Split::validation, held_out_samples(held_out, share).samples);
+FileRanges TextSource::ranges_of(const Samples& samples, const TensorNames& names) const {
+  return needs_tokens(names) ? loader_.reads(split_of(samples), read_of(samples)) : FileRanges{};
 }
 
 std::optional<uint64_t> TextSource::held_out_bytes(const HeldOut& held_out) const {
@@ -281,10 +241,6 @@ std::optional<uint64_t> TextSource::held_out_bytes(const HeldOut& held_out) cons
     }
   }
   return bytes;
-}
-
-std::vector<std::string> TextSource::held_out_datasets() const {
-  return loader_.samples(Split::validation) > 0 ? loader_.corpora(Split::validation) : std::vector<std::string>{};
 }
 
 Json TextSource::identity() const {

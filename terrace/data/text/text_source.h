@@ -27,27 +27,26 @@ class TextSource : public Source {
   TextSource(const TextConfig& config, int64_t sequence, int64_t vocabulary, uint64_t seed,
              const std::vector<TextPhase>& phases = {}, int64_t global_batch = 0);
 
-  std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const override;
-  std::vector<HeldOut> held_out(uint64_t at_most) const override { return loader_.held_out(at_most); }
-  MicroBatch held_out_micro_batch(const HeldOut& held_out, const RoundShare& share,
-                                  const TensorNames& names) const override;
   // Counts bytes by the tokenizer; the space that it puts before a document is no part of the text.
   std::optional<uint64_t> held_out_bytes(const HeldOut& held_out) const override;
-  std::vector<std::string> held_out_datasets() const override;
   uint64_t samples_in_epoch() const override { return loader_.samples(Split::train); }
-  int64_t items(uint64_t, int64_t samples) const override { return samples * sequence_; }
   Json identity() const override;
   std::string difference(const Json& older, const Json& own, int64_t steps_done) const override;
   void follow_order_of(const Json& older, Json& own) override;
   std::vector<Baseline> baselines() const override;
   std::vector<AttachedFile> attached_files() const override;
   std::vector<const MappedFile*> staged_files() const override { return loader_.token_files(); }
-  FileRanges reads(const StepShare& share, const TensorNames& names) const override;
-  FileRanges held_out_reads(const HeldOut& held_out, const RoundShare& share, const TensorNames& names) const override;
   const NodeOrder* node_order() const override { return loader_.node_order(); }
   void read_by(std::shared_ptr<const StagedReader> staged) override { loader_.read_by(std::move(staged)); }
 
   const Loader& loader() const { return loader_; }
+
+ protected:
+  std::vector<HeldOutPart> held_out_parts() const override { return loader_.held_out_parts(); }
+  const Mixture* held_out_order() const override { return loader_.held_out_order(); }
+  MicroBatch micro_batch(const Samples& samples, const TensorNames& names) const override;
+  int64_t items_of(uint64_t /*sample*/) const override { return sequence_; }
+  FileRanges ranges_of(const Samples& samples, const TensorNames& names) const override;
 
  private:
   int64_t sequence_;

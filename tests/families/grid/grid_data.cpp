@@ -13,7 +13,6 @@
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
 #include "terrace/base/text/json.h"
-#include "terrace/data/divided_samples.h"
 
 namespace terrace::grid {
 namespace {
@@ -147,38 +146,6 @@ data::MicroBatch GridSource::batch(std::vector<int64_t> numbers, bool held_out, 
   if (names.contains("weights"))
     batch.tensors["weights"] = data::HostTensor::of(std::span<const float>(weights), {places});
   return batch;
-}
-
-std::vector<data::MicroBatch> GridSource::micro_batches(const data::StepShare& share,
-                                                        const data::TensorNames& names) const {
-  std::vector<data::MicroBatch> batches;
-  for (std::vector<int64_t>& numbers : data::own_samples(share, nullptr)) {
-    for (int64_t& number : numbers) number += static_cast<int64_t>(share.first_sample);
-    batches.push_back(batch(std::move(numbers), false, names));
-  }
-  return batches;
-}
-
-std::vector<std::string> GridSource::held_out_datasets() const {
-  return held_out_ == 0 ? std::vector<std::string>{} : std::vector{config_.fields};
-}
-
-std::vector<data::HeldOut> GridSource::held_out(uint64_t at_most) const {
-  const uint64_t count = std::min(at_most, static_cast<uint64_t>(held_out_ * std::ssize(leads_)));
-  if (count == 0) return {};
-  data::HeldOut all{.dataset = config_.fields, .samples = std::vector<uint64_t>(count)};
-  std::iota(all.samples.begin(), all.samples.end(), 0);
-  return {all};
-}
-
-data::MicroBatch GridSource::held_out_micro_batch(const data::HeldOut& held_out, const data::RoundShare& share,
-                                                  const data::TensorNames& names) const {
-  const int64_t first = (share.round * share.ranks + share.rank) * share.micro_batch;
-  const int64_t end = std::min(first + share.micro_batch, std::ssize(held_out.samples));
-  std::vector<int64_t> numbers;
-  for (int64_t i = first; i < end; ++i)
-    numbers.push_back(static_cast<int64_t>(held_out.samples[static_cast<size_t>(i)]));
-  return batch(std::move(numbers), true, names);
 }
 
 Json GridSource::identity() const {

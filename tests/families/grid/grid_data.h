@@ -28,14 +28,7 @@ class GridSource : public data::Source {
   // Throws UserError with every problem.
   GridSource(const ModelConfig& model, const DataConfig& config, uint64_t seed);
 
-  std::vector<data::MicroBatch> micro_batches(const data::StepShare& share,
-                                              const data::TensorNames& names) const override;
-  std::vector<data::HeldOut> held_out(uint64_t at_most) const override;
-  data::MicroBatch held_out_micro_batch(const data::HeldOut& held_out, const data::RoundShare& share,
-                                        const data::TensorNames& names) const override;
-  std::vector<std::string> held_out_datasets() const override;
   uint64_t samples_in_epoch() const override { return static_cast<uint64_t>(training_); }
-  int64_t items(uint64_t, int64_t samples) const override { return samples * model_.places(); }
   std::vector<AttachedFile> attached_files() const override {
     return {{.role = "statistics", .path = statistics_, .stored_as = "statistics.json"}};
   }
@@ -45,6 +38,15 @@ class GridSource : public data::Source {
   data::MicroBatch batch(std::vector<int64_t> numbers, bool held_out, const data::TensorNames& names) const;
   // A normalised value of the variable, as in the files.
   double in_units(double value, size_t variable) const;
+
+ protected:
+  std::vector<data::HeldOutPart> held_out_parts() const override {
+    return {{config_.fields, static_cast<uint64_t>(held_out_ * std::ssize(leads_))}};
+  }
+  data::MicroBatch micro_batch(const data::Samples& samples, const data::TensorNames& names) const override {
+    return batch({samples.numbers.begin(), samples.numbers.end()}, samples.held_out != nullptr, names);
+  }
+  int64_t items_of(uint64_t) const override { return model_.places(); }
 
  private:
   Pair pair_of(int64_t number, bool held_out) const;

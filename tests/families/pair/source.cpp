@@ -1,4 +1,4 @@
-// Reads the file, shuffles its samples and divides a step's samples among the ranks.
+// Reads the file and shuffles its samples.
 #include "tests/families/pair/source.h"
 
 #include <algorithm>
@@ -41,16 +41,11 @@ data::MicroBatch micro_batch_of(std::vector<int64_t> numbers, const std::vector<
 
 namespace {
 
-int64_t items_of(const std::vector<float>& sample) { return std::ssize(sample) / numbers_per_item; }
+int64_t items_in(const std::vector<float>& sample) { return std::ssize(sample) / numbers_per_item; }
 
 }  // namespace
 
-PairSource::PairSource(const DataConfig& config, uint64_t seed, const Sizes& budget)
-    : file_(config.train), rounds_([this](const data::HeldOut& held_out) {
-        data::SizesOfSamples sizes = {{"items", {}}};
-        for (const uint64_t number : held_out.samples) sizes["items"].push_back(items_of(samples_[training_ + number]));
-        return sizes;
-      }) {
+PairSource::PairSource(const DataConfig& config, uint64_t seed, const Sizes& budget) : file_(config.train) {
   const std::string text = read_text(file_);
   checksum_ = checksum(std::as_bytes(std::span(text)));
   std::istringstream lines(text);
@@ -64,7 +59,7 @@ PairSource::PairSource(const DataConfig& config, uint64_t seed, const Sizes& bud
     }
   }
   data::SizesOfSamples sizes = {{"items", {}}};
-  for (const std::vector<float>& one : samples_) sizes["items"].push_back(items_of(one));
+  for (const std::vector<float>& one : samples_) sizes["items"].push_back(items_in(one));
   data::check_budget(sizes, budget, file_);
   const auto held_out = static_cast<size_t>(config.held_out * static_cast<double>(samples_.size()));
   training_ = samples_.size() - held_out;
@@ -75,50 +70,22 @@ PairSource::PairSource(const DataConfig& config, uint64_t seed, const Sizes& bud
 
 const std::vector<float>& PairSource::sample(uint64_t number) const { return samples_[order_->at(number).sample]; }
 
-std::vector<data::MicroBatch> PairSource::micro_batches(const data::StepShare& share,
-                                                        const data::TensorNames& names) const {
-  const auto sizes_of_step = [&] {
-    data::SizesOfSamples sizes = {{"items", {}}};
-    for (int64_t i = 0; i < share.samples; ++i) {
-      sizes["items"].push_back(items_of(sample(share.first_sample + static_cast<uint64_t>(i))));
-    }
-    return sizes;
-  };
-  std::vector<data::MicroBatch> batches;
-  for (const std::vector<int64_t>& own : data::own_samples(share, sizes_of_step)) {
-    std::vector<int64_t> numbers;
-    std::vector<std::vector<float>> samples;
-    for (const int64_t place : own) {
-      numbers.push_back(static_cast<int64_t>(share.first_sample) + place);
-      samples.push_back(sample(static_cast<uint64_t>(numbers.back())));
-    }
-    batches.push_back(micro_batch_of(std::move(numbers), samples, names));
-  }
-  return batches;
+const std::vector<float>& PairSource::sample_of(const data::Samples& samples, uint64_t number) const {
+  return samples.held_out == nullptr ? sample(number) : samples_[training_ + number];
 }
 
-std::vector<data::HeldOut> PairSource::held_out(uint64_t at_most) const {
-  data::HeldOut all{.dataset = file_, .samples = {}};
-  for (uint64_t i = 0; i < std::min<uint64_t>(at_most, samples_.size() - training_); ++i) all.samples.push_back(i);
-  return all.samples.empty() ? std::vector<data::HeldOut>{} : std::vector{all};
+data::MicroBatch PairSource::micro_batch(const data::Samples& samples, const data::TensorNames& names) const {
+  std::vector<std::vector<float>> values;
+  for (const uint64_t number : samples.numbers) values.push_back(sample_of(samples, number));
+  return micro_batch_of({samples.numbers.begin(), samples.numbers.end()}, values, names);
 }
 
-data::MicroBatch PairSource::held_out_micro_batch(const data::HeldOut& held_out, const data::RoundShare& share,
-                                                  const data::TensorNames& names) const {
-  std::vector<int64_t> numbers;
-  std::vector<std::vector<float>> samples;
-  for (const int64_t place : rounds_.samples(held_out, share)) {
-    const uint64_t number = held_out.samples[static_cast<size_t>(place)];
-    numbers.push_back(static_cast<int64_t>(number));
-    samples.push_back(samples_[training_ + number]);
-  }
-  return micro_batch_of(std::move(numbers), samples, names);
-}
+int64_t PairSource::items_of(uint64_t sample) const { return items_in(this->sample(sample)); }
 
-int64_t PairSource::items(uint64_t first, int64_t samples) const {
-  int64_t items = 0;
-  for (int64_t i = 0; i < samples; ++i) items += items_of(sample(first + static_cast<uint64_t>(i)));
-  return items;
+data::SizesOfSamples PairSource::sizes_of(const data::Samples& samples) const {
+  data::SizesOfSamples sizes = {{"items", {}}};
+  for (const uint64_t number : samples.numbers) sizes["items"].push_back(items_in(sample_of(samples, number)));
+  return sizes;
 }
 
 }  // namespace terrace::pair

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "terrace/base/text/json.h"
-#include "terrace/data/divided_samples.h"
 #include "terrace/data/order/mixture.h"
 #include "terrace/data/source.h"
 #include "tests/families/pair/config.h"
@@ -28,16 +27,6 @@ class PairSource : public data::Source {
   // Throws UserError that names the file and the line, or the sample that is larger than the budget.
   PairSource(const DataConfig& config, uint64_t seed, const Sizes& budget = {});
 
-  std::vector<data::MicroBatch> micro_batches(const data::StepShare& share,
-                                              const data::TensorNames& names) const override;
-  std::vector<data::HeldOut> held_out(uint64_t at_most) const override;
-  int64_t rounds(const data::HeldOut& held_out, const data::RoundShare& share) const override {
-    return rounds_.rounds(held_out, share);
-  }
-  data::MicroBatch held_out_micro_batch(const data::HeldOut& held_out, const data::RoundShare& share,
-                                        const data::TensorNames& names) const override;
-  std::vector<std::string> held_out_datasets() const override { return {file_}; }
-  int64_t items(uint64_t first, int64_t samples) const override;
   // The samples themselves, so that a checkpoint has all that a later evaluation needs.
   std::vector<AttachedFile> attached_files() const override {
     return {{.role = "samples", .path = file_, .stored_as = "samples.txt"}};
@@ -47,12 +36,19 @@ class PairSource : public data::Source {
   // The training sample with this number in the run.
   const std::vector<float>& sample(uint64_t number) const;
 
+ protected:
+  std::vector<data::HeldOutPart> held_out_parts() const override { return {{file_, samples_.size() - training_}}; }
+  data::MicroBatch micro_batch(const data::Samples& samples, const data::TensorNames& names) const override;
+  int64_t items_of(uint64_t sample) const override;
+  data::SizesOfSamples sizes_of(const data::Samples& samples) const override;
+
  private:
+  const std::vector<float>& sample_of(const data::Samples& samples, uint64_t number) const;
+
   std::string file_, checksum_;
   std::vector<std::vector<float>> samples_;
   size_t training_ = 0;  // the first of them
   std::optional<data::Mixture> order_;
-  data::DividedRounds rounds_;
 };
 
 }  // namespace terrace::pair
