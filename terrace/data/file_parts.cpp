@@ -223,10 +223,16 @@ void FileParts::share_out(const std::vector<size_t>& left) {
   }
   for (const size_t input : own_) {
     const PartInput& one = plan_.inputs[input];
+    own_bytes_ += one.bytes;
     if (one.identity.empty() || part_input(one.path).identity == one.identity) continue;
     throw UserError::of("rank {} sees another {} than rank 0, or it has changed; all ranks must see the same files",
                         ranks_.rank(), one.path.string());
   }
+}
+
+uint64_t FileParts::bytes_done(uint64_t own) const {
+  const double share = own_bytes_ == 0 ? 1 : static_cast<double>(own) / static_cast<double>(own_bytes_);
+  return bytes_kept_ + static_cast<uint64_t>(share * static_cast<double>(bytes_left_));
 }
 
 void FileParts::open(int64_t attempt) {

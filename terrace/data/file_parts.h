@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "terrace/base/error.h"
 #include "terrace/base/text/json.h"
 #include "terrace/data/prepare_ranks.h"
 
@@ -75,6 +74,9 @@ class FileParts {
   const Plan& plan() const { return plan_; }
   uint64_t bytes_kept() const { return bytes_kept_; }  // of the input files that were finished before this preparation
   uint64_t bytes_left() const { return bytes_left_; }  // of the input files that were not, for all ranks
+  // Returns the bytes that all ranks have done, with those kept, where this rank has done so many of its own: the
+  // others are taken to have done as large a share of theirs.
+  uint64_t bytes_done(uint64_t own) const;
   // This rank's input files, ascending: numbers in plan().inputs.
   const std::vector<size_t>& own() const { return own_; }
 
@@ -123,26 +125,13 @@ class FileParts {
   int64_t attempt_ = 0;
   Plan plan_;
   Parts kept_;
-  uint64_t bytes_kept_ = 0, bytes_left_ = 0;
+  uint64_t bytes_kept_ = 0, bytes_left_ = 0, own_bytes_ = 0;
   std::vector<size_t> own_;
   std::vector<Channel> channels_;
   std::string journal_ = {};  // a line of JSON for each finished file
   bool is_open_ = false, is_removed_ = false, is_stopped_ = false;
   Clock::time_point recorded_ = Clock::now(), looked_ = Clock::now();
 };
-
-// Calls `steps`, which make the dataset, on all ranks. Then the parts are removed. Where the steps throw a refusal of
-// the input or the flags, the parts are discarded, and otherwise kept.
-template <typename Steps>
-void with_parts(FileParts& parts, const Steps& steps) {
-  try {
-    steps();
-    parts.remove();
-  } catch (const UserError& error) {
-    if (error.code == ExitCode::bad_input) parts.discard();
-    throw;
-  }
-}
 
 // Copies bytes of other files into one, at any place. Throws std::system_error.
 class RangeCopy {

@@ -11,14 +11,6 @@
 namespace terrace::data {
 namespace {
 
-class OnePrepareRank : public PrepareRanks {
- public:
-  int64_t rank() const override { return 0; }
-  int64_t size() const override { return 1; }
-  int64_t cores() const override { return usable_cores(); }
-  std::vector<std::string> gather(const std::string& own) override { return {own}; }
-};
-
 // Runs the part and returns its problem: the exit code as a character and the text; "" without a problem.
 std::string problem_of(const std::function<void()>& part) {
   const auto text = [](ExitCode code, const char* what) { return std::string(1, static_cast<char>(code)) + what; };
@@ -34,7 +26,7 @@ std::string problem_of(const std::function<void()>& part) {
 
 }  // namespace
 
-std::unique_ptr<PrepareRanks> one_prepare_rank() { return std::make_unique<OnePrepareRank>(); }
+int64_t PrepareRanks::cores() const { return usable_cores(); }
 
 void on_all_ranks(PrepareRanks& ranks, const std::function<void()>& part) {
   if (ranks.size() == 1) return part();

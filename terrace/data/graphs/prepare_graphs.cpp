@@ -20,7 +20,6 @@
 #include "terrace/base/files/file.h"
 #include "terrace/base/files/temporary_name.h"
 #include "terrace/base/problem_list.h"
-#include "terrace/base/system/start_watch.h"
 #include "terrace/base/terminal/log.h"
 #include "terrace/base/terminal/progress.h"
 #include "terrace/base/text/plural.h"
@@ -36,6 +35,7 @@
 #include "terrace/data/graphs/structures/structure_problems.h"
 #include "terrace/data/graphs/structures/structure_records.h"
 #include "terrace/data/ordered_map.h"
+#include "terrace/data/preparation_run.h"
 #include "terrace/data/prepare_ranks.h"
 
 namespace terrace::data {
@@ -136,54 +136,32 @@ GraphsFlags graph_flags_of(const PrepareRequest& request) {
   return flags;
 }
 
-// Returns the prefix that --output means: P, also where --output is P.bin or P.json.
-std::string graphs_prefix(const std::string& output) {
-  if (output.empty() || output.ends_with('/')) {
-    throw UserError::of("--output \"{}\" names no file; give a prefix such as data/molecules", output);
-  }
-  const fs::path path(output);
-  return path.extension() == ".bin" || path.extension() == ".json" ? fs::path(path).replace_extension().string()
-                                                                   : output;
-}
+std::string graphs_prefix(const std::string& output) { return prefix_of_output(output, ".bin", "data/molecules"); }
 
 // Runs one preparation, step by step.
 class GraphsRun {
  public:
-  GraphsRun(const PrepareRequest& request, PrepareRanks& ranks, std::string prefix, GraphsFlags flags,
+  GraphsRun(const PrepareRequest& request, PreparationRun& run, std::string prefix, GraphsFlags flags,
             double seconds_between_records)
       : request_(request),
-        ranks_(ranks),
+        run_(run),
+        ranks_(run.ranks()),
         prefix_(std::move(prefix)),
         flags_(std::move(flags)),
-        parts_(ranks, prefix_, {"structures"}, seconds_between_records) {}
+        parts_(ranks_, prefix_, {"structures"}, seconds_between_records) {
+    run_.writes(prefix_ + ".bin and .json; --resume continues behind the input files that were finished");
+  }
 
   PrepareResult run() {
     PrepareResult result;
-    with_parts(parts_, [&] {
-      on_all_ranks(ranks_, [&] {
-        if (ranks_.is_first()) begin();
-      });
-      on_all_ranks(ranks_, [&] {
-        if (!ranks_.is_first()) join_graphs();
-      });
-      parts_.work_on_all_ranks([&] { parse_own(); });
-      on_all_ranks(ranks_, [&] {
-        if (ranks_.is_first()) result = make_dataset();
-      });
-    });
+    run_.make_of_parts(parts_, {.begin = [&] { begin(); },
+                                .join = [&] { join_graphs(); },
+                                .work = [&] { parse_own(); },
+                                .finish = [&] { run_.on_first([&] { result = make_dataset(); }); }});
     return result;
   }
 
  private:
-  void check_graphs_stop() const {
-    if (request_.stop != nullptr && *request_.stop) {
-      throw UserError(fmt::format("interrupted; nothing was written to {}.bin and .json; --resume continues behind the "
-                                  "input files that were finished",
-                                  prefix_),
-                      ExitCode::failure);
-    }
-  }
-
   // Begins on the first rank.
   void begin() {
     if (const fs::path folder = fs::path(prefix_).parent_path(); !folder.empty()) fs::create_directories(folder);
@@ -201,20 +179,15 @@ class GraphsRun {
   }
 
   void join_graphs() {
-    parts_.join();
     for (const PartInput& input : parts_.plan().inputs) files_.push_back(input.path);
   }
 
   // Appends each structure of this rank's input files, as bytes, to the rank's parts.
   void parse_own() {
     std::vector<fs::path> own;
-    uint64_t bytes = 0, done = 0;
-    for (const size_t input : parts_.own()) {
-      own.push_back(files_[input]);
-      bytes += parts_.plan().inputs[input].bytes;
-    }
-    const uint64_t kept = parts_.bytes_kept(), left = parts_.bytes_left();
-    Progress progress("reading structures", kept + left, kept);
+    uint64_t done = 0;
+    for (const size_t input : parts_.own()) own.push_back(files_[input]);
+    Progress progress("reading structures", parts_.bytes_kept() + parts_.bytes_left(), parts_.bytes_kept());
     GraphPieces pieces(own);
     std::vector<std::string> problems;
     Notes notes;
@@ -228,7 +201,7 @@ class GraphsRun {
     };
     std::vector<std::byte> record;
     ordered_map<GraphPiece, ParsedPiece>(
-        static_cast<int>(request_.threads > 0 ? request_.threads : ranks_.cores()),
+        static_cast<int>(run_.threads()),
         [&]() -> std::optional<GraphPiece> {
           if (problems.size() >= most_problems || parts_.is_stopped()) return std::nullopt;
           return pieces.next();
@@ -238,7 +211,7 @@ class GraphsRun {
               [&](GraphPiece& piece) { return parse_and_check(piece, own); });
         },
         [&](ParsedPiece& parsed) {
-          check_graphs_stop();
+          run_.check_stop();
           finish_before(parsed.file);
           problems.insert(problems.end(), parsed.problems.begin(), parsed.problems.end());
           add_notes(parsed.notes, notes);
@@ -249,12 +222,7 @@ class GraphsRun {
             parts_.append(0, record);
           }
           done += parsed.bytes;
-          // The other ranks are taken to have read as large a share of their files.
-          const double share = bytes == 0 ? 1 : static_cast<double>(done) / static_cast<double>(bytes);
-          if (ranks_.is_first()) {
-            progress.update(kept + static_cast<uint64_t>(share * static_cast<double>(left)),
-                            own[parsed.file].filename().string());
-          }
+          if (ranks_.is_first()) progress.update(parts_.bytes_done(done), own[parsed.file].filename().string());
         });
     progress.clear();
     if (parts_.is_stopped()) return;
@@ -329,7 +297,7 @@ class GraphsRun {
     join_parts(writer, units);
     check_units(writer);
     const GraphsDescription description = finish(writer, units, *file_);
-    commit(*file_, description);
+    run_.commit(*file_, graphs_description_path(prefix_), description.text());
     PrepareResult result = summary_of_graphs(description, prefix_);
     result.text += fmt::format("wrote {0}.bin and {0}.json", prefix_);
     return result;
@@ -340,7 +308,7 @@ class GraphsRun {
     Progress progress("joining the parts", all.size());
     std::vector<std::string> problems;
     for (size_t input = 0; input < all.size(); ++input) {
-      check_graphs_stop();
+      run_.check_stop();
       progress.update(input, files_[input].filename().string());
       StructureRecords records(parts_.folder() / all[input].ranges[0].file, all[input].ranges[0]);
       const bool is_in_angstrom = files_[input].extension() == ".cif";
@@ -382,25 +350,13 @@ class GraphsRun {
     std::vector<std::string> sources;
     for (const fs::path& path : files_) sources.push_back(path.string());
     return writer.finish(file, std::move(sources), noted, [&](uint64_t done) {
-      check_graphs_stop();
+      run_.check_stop();
       progress.update(done);
     });
   }
 
-  // Without its description no dataset is opened, so that old arrays never have a new description or the other way.
-  void commit(AtomicFile& file, const GraphsDescription& description) const {
-    AtomicFile described(graphs_description_path(prefix_));
-    described.write(description.text());
-    described.sync();
-    file.sync();
-    check_graphs_stop();
-    end_start();  // what follows replaces the files of an earlier dataset, and is not to be cut off
-    if (fs::remove(graphs_description_path(prefix_))) sync_folder(graphs_description_path(prefix_).parent_path());
-    file.commit();
-    described.commit();
-  }
-
   const PrepareRequest& request_;
+  PreparationRun& run_;
   PrepareRanks& ranks_;
   std::string prefix_;
   GraphsFlags flags_;
@@ -434,20 +390,17 @@ std::vector<PrepareFlag> GraphsPreparation::flags() const {
 }
 
 PrepareResult GraphsPreparation::prepare(const PrepareRequest& request) const {
-  const std::unique_ptr<PrepareRanks> alone = one_prepare_rank();
-  PrepareRanks& ranks = request.ranks != nullptr ? *request.ranks : *alone;
+  PreparationRun run(request.ranks, request.threads, request.stop);
   std::string prefix;
   GraphsFlags flags;
-  on_all_ranks(ranks, [&] {
+  on_all_ranks(run.ranks(), [&] {
     prefix = graphs_prefix(request.output);
-    for (const fs::path& path : {graphs_path(prefix), graphs_description_path(prefix)}) {
-      if (!request.overwrite && ranks.is_first() && fs::exists(path)) {
-        throw UserError::of("{} exists; choose another --output, or give --overwrite to replace it", path.string());
-      }
+    if (!request.overwrite && run.ranks().is_first()) {
+      check_absent({graphs_path(prefix), graphs_description_path(prefix)});
     }
     flags = graph_flags_of(request);
   });
-  return GraphsRun(request, ranks, prefix, flags, seconds_between_records_).run();
+  return GraphsRun(request, run, prefix, flags, seconds_between_records_).run();
 }
 
 bool GraphsPreparation::has_made(const std::string& prefix) const {

@@ -10,6 +10,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/temporary_name.h"
+#include "terrace/data/preparation_run.h"
 #include "terrace/data/text/token_corpus.h"
 
 namespace terrace::data {
@@ -38,10 +39,7 @@ std::FILE* open_unnamed(const fs::path& folder) {
 }  // namespace
 
 void CorpusWriter::check_absent(const std::string& prefix) {
-  for (const fs::path& path : {index_path(prefix), bin_path(prefix), record_path(prefix)}) {
-    if (!fs::exists(path)) continue;
-    throw UserError::of("{} exists; choose another --output, or give --overwrite to replace it", path.string());
-  }
+  data::check_absent({index_path(prefix), bin_path(prefix), record_path(prefix)});
 }
 
 CorpusWriter::CorpusWriter(const std::string& prefix, int64_t vocabulary, Options options)

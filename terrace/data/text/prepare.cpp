@@ -23,6 +23,7 @@
 #include "terrace/base/text/units.h"
 #include "terrace/data/file_parts.h"
 #include "terrace/data/ordered_map.h"
+#include "terrace/data/preparation_run.h"
 #include "terrace/data/text/block_encoder.h"
 #include "terrace/data/text/check_inputs.h"
 #include "terrace/data/text/corpus_writer.h"
@@ -50,15 +51,6 @@ void check_options(const PrepareOptions& options) {
   if (options.threads < 0) throw UserError::of("threads = {}; give 0 for one per core, or more", options.threads);
   if (options.rules.separator && options.rules.separator->find('\n') != std::string::npos) {
     throw UserError("a separator is one line and cannot hold a newline");
-  }
-}
-
-void check_stop(const PrepareOptions& options) {
-  if (options.stop != nullptr && *options.stop) {
-    throw UserError(fmt::format("interrupted; nothing was written to {}.bin and .idx; --resume continues behind the "
-                                "input files that were finished",
-                                options.output),
-                    ExitCode::failure);
   }
 }
 
@@ -145,27 +137,18 @@ RunTokenizer make_tokenizer(const PrepareOptions& options, const std::vector<Inp
 // Runs one preparation, step by step.
 class TextRun {
  public:
-  TextRun(const PrepareOptions& options, PrepareRanks& ranks)
+  explicit TextRun(const PrepareOptions& options)
       : options_(options),
-        ranks_(ranks),
-        parts_(ranks, options.output, token_channels(), options.seconds_between_records) {}
+        run_(options.ranks, options.threads, options.stop),
+        ranks_(run_.ranks()),
+        parts_(ranks_, options.output, token_channels(), options.seconds_between_records) {
+    run_.writes(options.output + ".bin and .idx; --resume continues behind the input files that were finished");
+  }
 
   PrepareReport run() {
-    with_parts(parts_, [&] {
-      on_all_ranks(ranks_, [&] {
-        if (ranks_.is_first()) begin();
-      });
-      on_all_ranks(ranks_, [&] {
-        if (!ranks_.is_first()) join();
-      });
-      const auto began = std::chrono::steady_clock::now();
-      parts_.work_on_all_ranks([&] { encode(); });
-      make_corpus();
-      report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-      on_all_ranks(ranks_, [&] {
-        if (ranks_.is_first()) commit();
-      });
-    });
+    run_.make_of_parts(
+        parts_,
+        {.begin = [&] { begin(); }, .join = [&] { join(); }, .work = [&] { encode(); }, .finish = [&] { finish(); }});
     return report_;
   }
 
@@ -179,7 +162,7 @@ class TextRun {
     files_ = find_input_files(options_.inputs, options_.format, outputs, options_.patterns);
     check_shareable(files_, ranks_.size());
     say_what_folders_hold();
-    check_inputs(files_, options_.rules, options_.max_malformed, [&] { check_stop(options_); });
+    check_inputs(files_, options_.rules, options_.max_malformed, [&] { run_.check_stop(); });
     std::vector<PartInput> inputs;
     std::vector<int> formats;
     for (const InputFile& file : files_) {
@@ -219,7 +202,6 @@ class TextRun {
   }
 
   void join() {
-    parts_.join();
     made_.model = read_text(options_.train ? parts_.folder() / "tokenizer" : std::filesystem::path(options_.tokenizer));
     made_.tokenizer = Tokenizer::from_bytes(made_.model, options_.tokenizer);
     made_.record = record_tokenizer(made_.model, made_.tokenizer->vocabulary());
@@ -236,26 +218,22 @@ class TextRun {
     }
   }
 
-  int threads() const { return static_cast<int>(options_.threads > 0 ? options_.threads : ranks_.cores()); }
+  int threads() const { return static_cast<int>(run_.threads()); }
 
   void encode() {
+    began_ = std::chrono::steady_clock::now();
     std::vector<InputFile> own;
-    uint64_t own_bytes = 0;
-    for (const size_t input : parts_.own()) {
-      own.push_back(files_[input]);
-      own_bytes += own.back().bytes;
-    }
+    for (const size_t input : parts_.own()) own.push_back(files_[input]);
     BlockRules rules = options_.rules;
     rules.cut = [&](std::string_view text) { return made_.tokenizer->cut(text); };
     TextBlocks blocks(own, rules);
-    const uint64_t kept = parts_.bytes_kept(), left = parts_.bytes_left();
-    Progress progress("tokenizing", kept + left, kept);
+    Progress progress("tokenizing", parts_.bytes_kept() + parts_.bytes_left(), parts_.bytes_kept());
     TokenPartsWriter writer(parts_, own, token_type_for(made_.tokenizer->vocabulary()), options_.max_malformed);
     std::deque<uint64_t> read_by;  // bytes on disk up to the end of each block that is being encoded
     ordered_map<TextBlock, EncodedBlock>(
         threads(),
         [&]() -> std::optional<TextBlock> {
-          check_stop(options_);
+          run_.check_stop();
           if (parts_.is_stopped()) return std::nullopt;
           auto block = blocks.next();
           if (block) read_by.push_back(blocks.disk_bytes_read());
@@ -266,14 +244,11 @@ class TextRun {
           return [encoder](TextBlock& block) { return encoder->encode(block); };
         },
         [&](EncodedBlock& block) {
-          check_stop(options_);
+          run_.check_stop();
           writer.take(block);
           if (ranks_.is_first()) {
-            // Blocks that are only read do not count: they would make the estimate of the first minute too short. The
-            // other ranks are taken to have encoded as large a share of their files.
-            const double share =
-                own_bytes == 0 ? 1 : static_cast<double>(read_by.front()) / static_cast<double>(own_bytes);
-            progress.update(kept + static_cast<uint64_t>(share * static_cast<double>(left)),
+            // Blocks that are only read do not count: they would make the estimate of the first minute too short.
+            progress.update(parts_.bytes_done(read_by.front()),
                             fmt::format("{} tokens", format_count(static_cast<int64_t>(writer.tokens()))));
           }
           read_by.pop_front();
@@ -284,8 +259,7 @@ class TextRun {
   // Ranks copy the tokens of all parts to their places in the .bin; the first one writes lengths meanwhile.
   void make_corpus() {
     std::vector<FilePart> all;
-    on_all_ranks(ranks_, [&] {
-      if (!ranks_.is_first()) return;
+    run_.on_first([&] {
       all = parts_.collect();
       sum_up(all);
       write_places(all);
@@ -294,7 +268,7 @@ class TextRun {
     on_all_ranks(ranks_, [&] {
       copy_tokens(bin);
       for (const FilePart& part : all) {
-        check_stop(options_);
+        run_.check_stop();
         add_lengths(*writer_, parts_.folder(), part);
       }
     });
@@ -337,7 +311,7 @@ class TextRun {
     for (size_t i = 0; i < sizes.size(); ++i) {
       if (ranks_.is_first()) progress.update(i);
       if (rank_of[i] != ranks_.rank()) continue;
-      check_stop(options_);
+      run_.check_stop();
       const Json& place = places[i];
       copy.copy(parts_.folder() / place.at(0).get<std::string>(),
                 {.offset = place.at(1).get<uint64_t>(), .bytes = sizes[i]}, place.at(3).get<uint64_t>());
@@ -345,18 +319,24 @@ class TextRun {
     copy.sync();
   }
 
-  void commit() {
-    check_stop(options_);
-    end_start();  // what follows replaces the files of an earlier corpus, and is not to be cut off
-    writer_->commit(made_.trained.get());
+  void finish() {
+    make_corpus();
+    report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+    run_.on_first([&] {
+      run_.check_stop();
+      end_start();  // what follows replaces the files of an earlier corpus, and is not to be cut off
+      writer_->commit(made_.trained.get());
+    });
   }
 
   const PrepareOptions& options_;
+  PreparationRun run_;
   PrepareRanks& ranks_;
   RunTokenizer made_;
   std::optional<CorpusWriter> writer_;  // of the first rank
   FileParts parts_;
   std::vector<InputFile> files_;
+  std::chrono::steady_clock::time_point began_ = {};  // to encode
   PrepareReport report_ = {};
 };
 
@@ -368,10 +348,7 @@ std::string output_prefix(const std::string& output) {
   return prefix.empty() || prefix.ends_with('/') ? output : prefix;
 }
 
-PrepareReport prepare(const PrepareOptions& options) {
-  const std::unique_ptr<PrepareRanks> alone = one_prepare_rank();
-  return TextRun(options, options.ranks != nullptr ? *options.ranks : *alone).run();
-}
+PrepareReport prepare(const PrepareOptions& options) { return TextRun(options).run(); }
 
 double PrepareReport::bytes_per_token() const { return static_cast<double>(text_bytes) / static_cast<double>(tokens); }
 

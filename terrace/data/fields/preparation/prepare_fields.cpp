@@ -15,7 +15,6 @@
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
 #include "terrace/base/files/temporary_name.h"
-#include "terrace/base/system/start_watch.h"
 #include "terrace/base/terminal/log.h"
 #include "terrace/base/terminal/progress.h"
 #include "terrace/base/text/plural.h"
@@ -30,6 +29,7 @@
 #include "terrace/data/fields/preparation/fields_work.h"
 #include "terrace/data/fields/preparation/same_constant.h"
 #include "terrace/data/fields/statistics/field_statistics.h"
+#include "terrace/data/preparation_run.h"
 #include "terrace/data/prepare_ranks.h"
 
 namespace terrace::data {
@@ -40,37 +40,21 @@ namespace fs = std::filesystem;
 constexpr int64_t least_days_of_year = 330;  // from the first time of a year to its last one, which may be a month's
 constexpr size_t block_bytes = size_t{32} << 20;  // of a file's numbers that are read at once
 
-// Returns the prefix that --output means: P, also where --output is P.nc or P.json.
-std::string fields_prefix(const std::string& output) {
-  if (output.empty() || output.ends_with('/')) {
-    throw UserError::of("--output \"{}\" names no file; give a prefix such as data/era5", output);
-  }
-  const fs::path path(output);
-  return path.extension() == ".nc" || path.extension() == ".json" ? fs::path(path).replace_extension().string()
-                                                                  : output;
-}
-
-void check_fields_absent(const std::string& prefix) {
-  for (const fs::path& path : {fields_path(prefix), description_path(prefix)}) {
-    if (fs::exists(path)) {
-      throw UserError::of("{} exists; choose another --output, or give --overwrite to replace it", path.string());
-    }
-  }
-}
+std::string fields_prefix(const std::string& output) { return prefix_of_output(output, ".nc", "data/era5"); }
 
 // Runs one preparation, step by step.
 class FieldsRun {
  public:
-  // `left` is the state of a preparation that is continued, if it was the same.
-  FieldsRun(const PrepareRequest& request, PrepareRanks& ranks, std::string prefix,
-            std::optional<FieldsProgress::Left> left)
-      : request_(request),
-        ranks_(ranks),
-        prefix_(std::move(prefix)),
-        flags_(fields_flags(request)),
-        left_(std::move(left)) {}
+  explicit FieldsRun(const PrepareRequest& request)
+      : request_(request), run_(request.ranks, request.threads, request.stop), ranks_(run_.ranks()) {}
 
   PrepareResult run(double seconds_between_records) {
+    on_all_ranks(ranks_, [&] { take_request(); });
+    run_.on_first([&] {
+      FieldsProgress::remove_abandoned(prefix_);
+      remove_abandoned_partials(fields_path(prefix_), left_ ? left_->partial : fs::path());
+      remove_abandoned_partials(description_path(prefix_));
+    });
     std::string identity;
     on_all_ranks(ranks_, [&] {
       plan();
@@ -83,27 +67,25 @@ class FieldsRun {
     const auto begin_progress = [&](const FieldsWork& done) {
       reached.emplace(prefix_, ranks_.rank(), identity, partial_, done, seconds_between_records);
     };
-    on_all_ranks(ranks_, [&] {
-      if (!ranks_.is_first()) return;
-      file.emplace(fields_path(prefix_));
-      begin_file(file->temporary_path());
-      begin_progress(left_ ? left_->done : FieldsWork{});
-      if (left_ || ranks_.size() > 1) reached->record(description());
-      FieldsProgress::remove_others(prefix_);
-    });
-    on_all_ranks(ranks_, [&] {
-      if (ranks_.is_first()) return;
-      join_file();
-      begin_progress({});
-    });
+    run_.on_first_then_others(
+        [&] {
+          file.emplace(fields_path(prefix_));
+          begin_file(file->temporary_path());
+          begin_progress(left_ ? left_->done : FieldsWork{});
+          if (left_ || ranks_.size() > 1) reached->record(description());
+          FieldsProgress::remove_others(prefix_);
+        },
+        [&] {
+          join_file();
+          begin_progress({});
+        });
     write_all(*reached);
     const StoreFile store(partial_);
     compute(store);
-    on_all_ranks(ranks_, [&] {
-      if (!ranks_.is_first()) return;
+    run_.on_first([&] {
       add_checksums(store);
       store.sync();
-      commit(*file);
+      run_.commit(*file, description_path(prefix_), description().text());
     });
     return ranks_.is_first() ? result() : PrepareResult{};
   }
@@ -111,10 +93,12 @@ class FieldsRun {
  private:
   FieldsDescription& description() { return plan_.description; }
 
-  void check_fields_stop() const {
-    if (request_.stop != nullptr && *request_.stop) {
-      throw UserError(fmt::format("interrupted; nothing was written to {}.nc and .json", prefix_), ExitCode::failure);
-    }
+  void take_request() {
+    prefix_ = fields_prefix(request_.output);
+    run_.writes(prefix_ + ".nc and .json");
+    if (!request_.overwrite) check_absent({fields_path(prefix_), description_path(prefix_)});
+    if (request_.flags.contains("resume")) left_ = FieldsProgress::find(prefix_);
+    flags_ = fields_flags(request_);
   }
 
   void plan() {
@@ -122,7 +106,7 @@ class FieldsRun {
         find_field_files(request_.inputs, {fields_path(prefix_), description_path(prefix_)});
     Progress progress("looking at files", files.size());
     plan_ = plan_fields(files, flags_.selection, [&](size_t done) {
-      check_fields_stop();
+      run_.check_stop();
       if (ranks_.is_first()) progress.update(done);
     });
     for (const LeftOutVariable& one : plan_.left_out) {
@@ -287,7 +271,7 @@ class FieldsRun {
     }
     const size_t at_once = times_at_once(file, piece);
     for (size_t first = part.first; first < part.end; first += at_once) {
-      check_fields_stop();
+      run_.check_stop();
       const size_t times = std::min(at_once, part.end - first);
       const auto begin = axis.begin() + static_cast<std::ptrdiff_t>(first);
       const bool is_left_out =
@@ -346,9 +330,8 @@ class FieldsRun {
       training = static_cast<uint64_t>(split->second.count()) * description().variables.size() * places();
     }
     Progress progress("computing statistics", training * sizeof(float));
-    const int64_t threads = request_.threads > 0 ? request_.threads : ranks_.cores();
-    compute_statistics(description(), store, ranks_, threads, [&](uint64_t done) {
-      check_fields_stop();
+    compute_statistics(description(), store, ranks_, run_.threads(), [&](uint64_t done) {
+      run_.check_stop();
       show(progress, 0, done);
     });
   }
@@ -358,23 +341,10 @@ class FieldsRun {
     for (StoredArray* array :
          {&description().fields, &description().constant_fields, &description().climatology_fields}) {
       array->checksum = store.checksum_of(*array, [&](uint64_t done) {
-        check_fields_stop();
+        run_.check_stop();
         if (array == &description().fields) progress.update(done);
       });
     }
-  }
-
-  // Without its description no dataset is opened, so that old fields never have a new description or the other way.
-  void commit(AtomicFile& file) {
-    AtomicFile described(description_path(prefix_));
-    described.write(description().text());
-    described.sync();
-    file.sync();
-    check_fields_stop();
-    end_start();  // what follows replaces the files of an earlier dataset, and is not to be cut off
-    if (fs::remove(description_path(prefix_))) sync_folder(description_path(prefix_).parent_path());
-    file.commit();
-    described.commit();
   }
 
   PrepareResult result() {
@@ -415,10 +385,11 @@ class FieldsRun {
   size_t places() const { return static_cast<size_t>(plan_.description.places()); }
 
   const PrepareRequest& request_;
+  PreparationRun run_;
   PrepareRanks& ranks_;
   std::string prefix_;
   FieldsFlags flags_;
-  std::optional<FieldsProgress::Left> left_;
+  std::optional<FieldsProgress::Left> left_;  // the state of a preparation that is continued, if it was the same
   FieldsPlan plan_;
   fs::path partial_;  // the unfinished P.nc
   std::vector<float> values_;
@@ -430,24 +401,7 @@ class FieldsRun {
 std::vector<PrepareFlag> FieldsPreparation::flags() const { return flags_of_fields(); }
 
 PrepareResult FieldsPreparation::prepare(const PrepareRequest& request) const {
-  const std::unique_ptr<PrepareRanks> alone = one_prepare_rank();
-  PrepareRanks& ranks = request.ranks != nullptr ? *request.ranks : *alone;
-  std::optional<FieldsRun> run;
-  std::string prefix;
-  std::optional<FieldsProgress::Left> left;
-  on_all_ranks(ranks, [&] {
-    prefix = fields_prefix(request.output);
-    if (!request.overwrite) check_fields_absent(prefix);
-    if (request.flags.contains("resume")) left = FieldsProgress::find(prefix);
-    run.emplace(request, ranks, prefix, left);
-  });
-  on_all_ranks(ranks, [&] {
-    if (!ranks.is_first()) return;
-    FieldsProgress::remove_abandoned(prefix);
-    remove_abandoned_partials(fields_path(prefix), left ? left->partial : fs::path());
-    remove_abandoned_partials(description_path(prefix));
-  });
-  return run->run(seconds_between_records_);
+  return FieldsRun(request).run(seconds_between_records_);
 }
 
 bool FieldsPreparation::has_made(const std::string& prefix) const {
