@@ -15,7 +15,6 @@
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
 #include "terrace/base/files/temporary_name.h"
-#include "terrace/base/system/cores.h"
 #include "terrace/base/system/start_watch.h"
 #include "terrace/base/terminal/log.h"
 #include "terrace/base/terminal/progress.h"
