@@ -29,7 +29,7 @@ std::string train_pairs(const std::string& pairs, int seed) {
       "[[model.outputs]]\nname = \"energy\"\nper_atom = true\n"
       "[[model.outputs]]\nname = \"forces\"\nderivative_of = \"energy\"\n"
       "[data]\ntrain = [\"{}\"]\n[train]\nglobal_batch = 20\nsteps = 2\nthreads = 1\ndevice = \"cpu\"\nseed = {}\n"
-      "[checkpoint]\nfolder = \"{}\"\n",
+      "[optimizer]\nlearning_rate = 5e-3\n[checkpoint]\nfolder = \"{}\"\n",
       pairs, seed, folder);
   run::run_training(config::parse(toml, "pairs.toml", models::families()), {});
   return folder;
