@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "terrace/base/error.h"
+#include "terrace/base/text/json.h"
 #include "terrace/comm/fault.h"
 #include "terrace/models/families.h"
 #include "terrace/models/gpt/settings/config.h"
