@@ -119,7 +119,7 @@ void add_search_command(CLI::App& app) {
   command->add_option("--trials", arguments->trials, "Trials in all, those of an interrupted search included")
       ->check(positive());
   command->add_option("--method", arguments->method, "How points are proposed")
-      ->check(CLI::IsMember({"bayesian", "forest", "random", "exhaustive", "successive_halving"}));
+      ->check(CLI::IsMember({"bayesian", "random", "exhaustive", "successive_halving"}));
   command->add_option("--time", arguments->time, "Begin no trial after so long, such as 2h or 30m");
   command->add_option("--seed", arguments->seed, "Seed of all random choices")->check(not_negative());
   command->add_option("--from", arguments->from, "results.csv of another search, from which this one learns");

@@ -1,5 +1,5 @@
 // Counts the trials that the optimizer needs to come within 1% of the best point of spaces whose points are all known,
-// as lines of peers.py's RUNS.CSV. Usage: bench_search_trials FOLDER [--spaces S,..] [--method bayesian|forest]
+// as lines of peers.py's RUNS.CSV. Usage: bench_search_trials FOLDER [--spaces S,..] [--method bayesian|random]
 // [--first-seed N] [--seeds N] [--cap N], in the root of the repository. FOLDER/SPACE holds space.toml and results.csv
 // of `terrace search --method exhaustive`.
 #include <fmt/format.h>

@@ -163,16 +163,6 @@ class Search(CommandTest):
         points = [{tuple(row.split(",")[:6]) for row in own} for own in rows]
         self.assertEqual(points[0] & points[1], set())
 
-    def test_a_forest_proposes_the_same_trials_again(self):
-        folder = self.scratch()
-        # 97 of 100 points fail, and the forest learns only from the first one that does not.
-        found = [json.loads(self.expect(0, self.search(folder / name, "--method", "forest", "--json", trials=300)).stdout)
-                 for name in "ab"]
-        self.assertEqual(found[0]["trials"], 300)
-        self.assertEqual(found[0]["best"][0]["parameters"], found[1]["best"][0]["parameters"])
-        rows = [[row.split(",")[:6] for row in (folder / name / "results.csv").read_text().splitlines()] for name in "ab"]
-        self.assertEqual(rows[0], rows[1])
-
     def test_mistakes_exit_with_2_and_a_search_whose_trials_all_fail_with_3(self):
         folder = self.scratch()
         self.expect(2, terrace("search", folder / "missing.toml"), "missing.toml")

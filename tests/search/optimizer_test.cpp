@@ -35,17 +35,11 @@ int64_t trials_to_best(const Space& space, Method method, uint64_t seed) {
   }
 }
 
-// Tests of what holds for both models of the trials.
-class ModelBased : public testing::TestWithParam<Method> {};
-
-INSTANTIATE_TEST_SUITE_P(Optimizer, ModelBased, testing::Values(Method::bayesian, Method::forest),
-                         [](const auto& tested) { return tested.param == Method::forest ? "Forest" : "Bayesian"; });
-
-TEST_P(ModelBased, FindsTheBestPointWithFewerTrialsThanChance) {
+TEST(ModelBased, FindsTheBestPointWithFewerTrialsThanChance) {
   const Space space = small_space();
   std::vector<int64_t> by_surrogate, by_chance;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    by_surrogate.push_back(trials_to_best(space, GetParam(), seed));
+    by_surrogate.push_back(trials_to_best(space, Method::bayesian, seed));
     by_chance.push_back(trials_to_best(space, Method::random, seed));
   }
   std::ranges::sort(by_surrogate);
@@ -55,7 +49,7 @@ TEST_P(ModelBased, FindsTheBestPointWithFewerTrialsThanChance) {
 
 TEST(Optimizer, NeverProposesAPointTwice) {
   const Space space = small_space({Expression("a + b != 3")});
-  for (const Method method : {Method::bayesian, Method::forest, Method::random, Method::exhaustive}) {
+  for (const Method method : {Method::bayesian, Method::random, Method::exhaustive}) {
     Optimizer optimizer(space, {.method = method});
     std::set<Point> seen;
     while (const std::optional<Point> point = optimizer.ask()) {
@@ -70,7 +64,7 @@ TEST(Optimizer, NeverProposesAPointTwice) {
 
 TEST(Optimizer, LeavesPointsToOthersThatTryThem) {
   const Space space = small_space();
-  for (const Method method : {Method::bayesian, Method::forest, Method::random, Method::exhaustive}) {
+  for (const Method method : {Method::bayesian, Method::random, Method::exhaustive}) {
     Optimizer optimizer(space, {.method = method});
     for (uint64_t i = 1; i < *space.grid_size(); ++i) optimizer.expect(space.grid_point(i));
     optimizer.tell(space.grid_point(1), 1.0);
@@ -79,9 +73,9 @@ TEST(Optimizer, LeavesPointsToOthersThatTryThem) {
   }
 }
 
-TEST_P(ModelBased, ProposesPointsWhileOthersArePending) {
+TEST(ModelBased, ProposesPointsWhileOthersArePending) {
   const Space space = small_space();
-  Optimizer optimizer(space, {.method = GetParam()});
+  Optimizer optimizer(space, {.method = Method::bayesian});
   std::set<Point> seen;
   std::vector<Point> pending;
   for (int round = 0; round < 12; ++round) {
@@ -95,9 +89,9 @@ TEST_P(ModelBased, ProposesPointsWhileOthersArePending) {
   EXPECT_EQ(seen.size(), 48);
 }
 
-TEST_P(ModelBased, LearnsFromTrialsThatItDidNotPropose) {
+TEST(ModelBased, LearnsFromTrialsThatItDidNotPropose) {
   const Space space = small_space();
-  Optimizer optimizer(space, {.method = GetParam()});
+  Optimizer optimizer(space, {.method = Method::bayesian});
   std::vector<double> open;
   for (uint64_t i = 0; i < *space.grid_size(); ++i) {
     const Point point = space.grid_point(i);
@@ -111,9 +105,9 @@ TEST_P(ModelBased, LearnsFromTrialsThatItDidNotPropose) {
   EXPECT_GE(hill(*optimizer.ask()), open[14]) << "one of the best tenth of the 150 open points";
 }
 
-TEST_P(ModelBased, ProposesNewPointsIfEveryTrialFails) {
+TEST(ModelBased, ProposesNewPointsIfEveryTrialFails) {
   const Space space = small_space();
-  Optimizer optimizer(space, {.method = GetParam()});
+  Optimizer optimizer(space, {.method = Method::bayesian});
   std::set<Point> asked;
   for (int i = 0; i < 30; ++i) {
     const Point point = *optimizer.ask();
@@ -137,7 +131,7 @@ TEST(Optimizer, SearchesInfiniteSpaces) {
 }
 
 // Nine of the 300 points do not fail.
-TEST_P(ModelBased, LearnsWhereTrialsDoNotFail) {
+TEST(ModelBased, LearnsWhereTrialsDoNotFail) {
   const Space space = small_space();
   const auto fails = [](const Point& at) { return std::abs(at[0] - 5) > 1 || at[1] < 7 || at[2] != 1; };
   const auto found_by = [&](Method method, uint64_t seed) {
@@ -152,14 +146,14 @@ TEST_P(ModelBased, LearnsWhereTrialsDoNotFail) {
   };
   int64_t by_surrogate = 0, by_chance = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    by_surrogate += found_by(GetParam(), seed);
+    by_surrogate += found_by(Method::bayesian, seed);
     by_chance += found_by(Method::random, seed);
   }
   EXPECT_GT(by_surrogate, 2 * by_chance) << "of 90 points";
 }
 
 // A hill of six real numbers, of which the last two have no effect.
-TEST_P(ModelBased, ComesCloseInSixDimensions) {
+TEST(ModelBased, ComesCloseInSixDimensions) {
   std::vector<Parameter> parameters;
   for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
     parameters.push_back({.name = name, .type = Parameter::Type::real, .low = 0, .high = 1});
@@ -181,15 +175,13 @@ TEST_P(ModelBased, ComesCloseInSixDimensions) {
     }
     return best;
   };
-  // A forest is a step function, which follows a slope less far than a process.
-  const double factor = GetParam() == Method::forest ? 1.5 : 4;
-  EXPECT_LT(factor * best_of(GetParam()), best_of(Method::random));
+  EXPECT_LT(4 * best_of(Method::bayesian), best_of(Method::random));
 }
 
-TEST_P(ModelBased, ProposesTheSameWithTheSameSeed) {
+TEST(ModelBased, ProposesTheSameWithTheSameSeed) {
   const Space space = small_space();
-  Optimizer one(space, {.method = GetParam(), .seed = 5}), same(space, {.method = GetParam(), .seed = 5}),
-      other(space, {.method = GetParam(), .seed = 6});
+  Optimizer one(space, {.method = Method::bayesian, .seed = 5}), same(space, {.method = Method::bayesian, .seed = 5}),
+      other(space, {.method = Method::bayesian, .seed = 6});
   bool differs = false;
   for (int i = 0; i < 20; ++i) {
     const Point point = *one.ask();
@@ -220,7 +212,6 @@ TEST(Optimizer, FindsTheParetoFrontOfTwoGoals) {
   const std::set<double> found = on_the_front(Method::bayesian);
   EXPECT_GE(found.size(), 10);
   EXPECT_LT(on_the_front(Method::random).size(), 5);
-  EXPECT_GT(on_the_front(Method::forest).size(), 5);
   // The points are of the whole front, not only of its ends or its middle.
   EXPECT_LE(*found.begin(), 10);
   EXPECT_GE(*found.rbegin(), 70);

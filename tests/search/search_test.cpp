@@ -163,7 +163,7 @@ const char* const schedules =
 
 TEST_F(SmallSearch, LeavesOutParametersWhoseConditionDoesNotHoldAndContinues) {
   const std::string config = write_small_config(folder_);
-  for (const char* method : {"bayesian", "forest", "random", "exhaustive"}) {
+  for (const char* method : {"bayesian", "random", "exhaustive"}) {
     const Study study =
         parse_study(search_table(config, fmt::format("method = \"{}\"\n", method)) + schedules, "space.toml");
     const std::filesystem::path folder = folder_ / method;

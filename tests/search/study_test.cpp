@@ -33,7 +33,7 @@ class StudyFile : public testing::Test {
 TEST_F(StudyFile, ReadsEveryKey) {
   const Study study = parse_study(
       "[search]\nevaluator = \"simulate\"\nobjective = \"tokens_per_second\"\nconfig = \"" + config_ +
-          "\"\nmachine = \"frontier\"\nsoftware = \"megatron\"\ndevices = \"8 * nodes\"\nmethod = \"forest\"\n"
+          "\"\nmachine = \"frontier\"\nsoftware = \"megatron\"\ndevices = \"8 * nodes\"\nmethod = \"random\"\n"
           "trials = 7\nparallel = 2\nseed = 9\nconstraints = [\"nodes < 4\", \"divides(layout.tensor, model.heads)\"]\n"
           "[parameters.nodes]\ntype = \"integer\"\nrange = [1, 4]\n"
           "[parameters.layout.tensor]\ntype = \"ordered\"\nvalues = [1, 2]\n"
@@ -43,7 +43,7 @@ TEST_F(StudyFile, ReadsEveryKey) {
   EXPECT_EQ(study.settings.goals.front().figure, "tokens_per_second");
   EXPECT_FALSE(study.settings.goals[0].minimizes);
   EXPECT_EQ(study.settings.software, "megatron");
-  EXPECT_EQ(study.settings.method, Method::forest);
+  EXPECT_EQ(study.settings.method, Method::random);
   EXPECT_EQ(study.settings.trials, 7);
   EXPECT_EQ(study.settings.parallel, 2);
   EXPECT_EQ(study.settings.seed, 9);

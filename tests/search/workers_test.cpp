@@ -251,7 +251,7 @@ class SharedSearch : public testing::Test {
 };
 
 TEST_F(SharedSearch, AnyMethodMakesEachTrialOnce) {
-  for (const char* method : {"bayesian", "forest", "random", "exhaustive"}) {
+  for (const char* method : {"bayesian", "random", "exhaustive"}) {
     SCOPED_TRACE(method);
     const std::string more = fmt::format("method = \"{}\"\ntrials = 20\nparallel = 2\n", method);
     expect_shared(run(small_study(folder_, more), method), 20);

@@ -9,23 +9,29 @@
 #include <vector>
 
 #include "terrace/search/proposals/gaussian_process.h"
+#include "terrace/search/proposals/learned_trial.h"
 #include "terrace/search/proposals/logistic_trend.h"
-#include "terrace/search/proposals/surrogate.h"
 
 namespace terrace::search {
 
-class GaussianSurrogate : public Surrogate {
+class GaussianSurrogate {
  public:
   // The space outlives the surrogate.
   explicit GaussianSurrogate(const Space& space);
 
-  void learn(const Point& point, Objective objective, const std::string& failure = "") override;
-  void prepare(const std::vector<Point>& pending) override;
+  // `failure` is the kind of failure of a trial that failed, by a word such as "oom". Kinds are learned apart from one
+  // another: which layouts divide the devices follows from other parameters than how much memory they need.
+  void learn(const Point& point, Objective objective, const std::string& failure = "");
+  // Called before promises are asked for: takes in the trials learned since the last time. Pending trials have the
+  // outcome that is expected of them, so that other points promise more.
+  void prepare(const std::vector<Point>& pending);
 
-  // The expected improvement of the best objective times the probability that the trial does not fail; the latter alone
+  // The promise of a trial at the point; only the order of the promises of one preparation has a meaning. It is the
+  // expected improvement of the best objective times the probability that the trial does not fail; the latter alone
   // while every trial failed.
-  double promise(const Point& point) const override;
-  double promise_bound(const Point& point) const override;
+  double promise(const Point& point) const;
+  // A bound that is no less than the promise, with less work.
+  double promise_bound(const Point& point) const;
 
  private:
   // The model of one kind of failure, from the trials that failed so and from those that did not fail.

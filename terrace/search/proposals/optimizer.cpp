@@ -9,7 +9,6 @@
 #include <string>
 
 #include "terrace/base/error.h"
-#include "terrace/search/proposals/forest_surrogate.h"
 #include "terrace/search/proposals/gaussian_surrogate.h"
 
 namespace terrace::search {
@@ -26,10 +25,8 @@ Optimizer::Optimizer(const Space& space, const OptimizerOptions& options)
   }
 }
 
-std::unique_ptr<Surrogate> Optimizer::make_surrogate() const {
-  if (options_.method == Method::bayesian) return std::make_unique<GaussianSurrogate>(space_);
-  if (options_.method == Method::forest) return std::make_unique<ForestSurrogate>(space_, options_.seed);
-  return nullptr;
+std::unique_ptr<GaussianSurrogate> Optimizer::make_surrogate() const {
+  return options_.method == Method::bayesian ? std::make_unique<GaussianSurrogate>(space_) : nullptr;
 }
 
 std::optional<Point> Optimizer::ask() {
@@ -123,11 +120,6 @@ std::optional<Point> Optimizer::ask_random() {
 // Every second proposal is a neighbour of the best trial, so that a climb is finished also where the model believes it
 // to be over.
 std::optional<Point> Optimizer::ask_promising() {
-  // The trees agree on values that no trial had, so their spread never leads there.
-  if (options_.method == Method::forest && proposals_ % 3 == 2) {
-    ++proposals_;
-    return ask_random();
-  }
   weigh_objectives();
   std::vector<Point> pending;
   if (known_.size() > finished_.size()) {

@@ -9,7 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "terrace/search/proposals/surrogate.h"
+#include "terrace/search/proposals/gaussian_surrogate.h"
+#include "terrace/search/proposals/learned_trial.h"
 #include "terrace/search/study/space.h"
 #include "terrace/search/study/study.h"
 
@@ -54,7 +55,7 @@ class Optimizer {
   std::optional<Point> ask_in_order();
   std::optional<Point> ask_random();
   std::optional<Point> ask_promising();
-  std::unique_ptr<Surrogate> make_surrogate() const;
+  std::unique_ptr<GaussianSurrogate> make_surrogate() const;
   void weigh_objectives();
   std::optional<Point> most_promising() const;
   std::optional<Point> most_promising_neighbour() const;
@@ -70,8 +71,8 @@ class Optimizer {
   std::map<Point, bool> known_;  // whether it is finished; otherwise pending
   uint64_t next_in_order_ = 0;   // of the exhaustive search
   uint64_t next_random_ = 0;
-  std::unique_ptr<Surrogate> surrogate_;  // none if points are proposed in order or at random
-  size_t proposals_ = 0;                  // by the surrogate
+  std::unique_ptr<GaussianSurrogate> surrogate_;  // none if points are proposed in order or at random
+  size_t proposals_ = 0;                          // by the surrogate
 };
 
 }  // namespace terrace::search

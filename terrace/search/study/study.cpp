@@ -471,7 +471,6 @@ class StudyReader {
 }  // namespace
 
 Method method_of(const std::string& word) {
-  if (word == "forest") return Method::forest;
   if (word == "random") return Method::random;
   if (word == "successive_halving") return Method::successive_halving;
   return word == "exhaustive" ? Method::exhaustive : Method::bayesian;

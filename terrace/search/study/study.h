@@ -10,7 +10,7 @@
 
 namespace terrace::search {
 
-enum class Method { bayesian, forest, random, exhaustive, successive_halving };
+enum class Method { bayesian, random, exhaustive, successive_halving };
 // The method that one of these words names.
 Method method_of(const std::string& word);
 

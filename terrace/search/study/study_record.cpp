@@ -59,8 +59,6 @@ const char* word_of(Method method) {
   switch (method) {
     case Method::bayesian:
       return "bayesian";
-    case Method::forest:
-      return "forest";
     case Method::random:
       return "random";
     case Method::exhaustive:
