@@ -2,12 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "terrace/base/text/json.h"
 #include "terrace/config/config.h"
 #include "terrace/data/data_of_family.h"
 #include "terrace/data/source.h"
@@ -15,7 +17,7 @@
 
 namespace terrace::bench {
 
-// Gives the micro-batches of a step, of the source that it changes.
+// Gives the micro-batches of a share, of the source that it changes. The share has one micro-batch.
 using MakeBatches = std::function<std::vector<data::MicroBatch>(
     const data::Source& source, const data::StepShare& share, const data::TensorNames& names)>;
 
@@ -24,18 +26,18 @@ class ChangedSource : public data::Source {
   ChangedSource(std::unique_ptr<data::Source> source, MakeBatches make)
       : source_(std::move(source)), make_(std::move(make)) {}
 
-  std::vector<data::MicroBatch> micro_batches(const data::StepShare& share,
-                                              const data::TensorNames& names) const override {
-    return make_(*source_, share, names);
-  }
-  std::vector<data::HeldOut> held_out(uint64_t at_most) const override { return source_->held_out(at_most); }
-  data::MicroBatch held_out_micro_batch(const data::HeldOut& held_out, const data::RoundShare& share,
-                                        const data::TensorNames& names) const override {
-    return source_->held_out_micro_batch(held_out, share, names);
-  }
-  std::vector<std::string> held_out_datasets() const override { return source_->held_out_datasets(); }
-  int64_t items(uint64_t first, int64_t samples) const override { return source_->items(first, samples); }
   Json identity() const override { return source_->identity(); }
+
+ protected:
+  // Steps are timed, and nothing is held out.
+  std::vector<data::HeldOutPart> held_out_parts() const override { return {}; }
+  // The samples of a micro-batch have consecutive numbers, since text and fields divide a step into equal shares.
+  data::MicroBatch micro_batch(const data::Samples& samples, const data::TensorNames& names) const override {
+    const auto count = static_cast<int64_t>(samples.numbers.size());
+    return make_(*source_, {.first_sample = samples.numbers.front(), .samples = count, .micro_batch = count}, names)
+        .front();
+  }
+  int64_t items_of(uint64_t sample) const override { return source_->items(sample, 1); }
 
  private:
   std::unique_ptr<data::Source> source_;
