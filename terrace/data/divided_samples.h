@@ -1,4 +1,5 @@
-// Divides samples of unequal size into micro-batches: the same division on all ranks, without communication.
+// Divides the samples of a step or an evaluation into the micro-batches of the ranks, also samples of unequal size: the
+// same division on all ranks, without communication.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ class PreparationRun {
   PrepareRanks& ranks() const { return ranks_; }
   int64_t threads() const { return threads_ > 0 ? threads_ : ranks_.cores(); }  // of this rank
 
-  // Sets what check_stop() says was not written, such as "data/era5.nc and .json".
+  // Sets what check_stop() says was not written, such as "data/era5.nc and .json", and behind it how to continue.
   void writes(std::string files) { files_ = std::move(files); }
   // Throws UserError once a stop is requested.
   void check_stop() const;

@@ -1,5 +1,5 @@
-// Defines what every kind of data gives, samples, and what training takes of any: the micro-batches of a rank in a step
-// or an evaluation, and what is read for them.
+// Defines Source, from which every kind of data derives: the kind gives samples, and Source makes of them what training
+// takes, which is the micro-batches of a rank in a step or an evaluation and what is read for them.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ struct HeldOutPart {
   uint64_t samples = 0;  // may be 0
 };
 
-// A kind of data derives a class that gives samples; how a step and an evaluation are divided among ranks follows here.
+// Each kind of data derives a class that gives samples. This class divides those of a step and of an evaluation among
+// the ranks.
 // The order of the samples depends on the seed and on numbers of samples only, so a run can continue at any step. All
 // ranks open the same source; its functions may be called by several threads at once.
 class Source {
