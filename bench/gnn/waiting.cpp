@@ -17,7 +17,6 @@
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/config.h"
 #include "terrace/models/families.h"
-#include "terrace/run/run_training.h"
 #include "terrace/train/prepare_machine.h"
 #include "terrace/train/trainer.h"
 #include "terrace/train/world_options.h"

@@ -8,9 +8,9 @@
 
 #include "bench_run.h"
 #include "terrace/comm/threads/threads.h"
-#include "terrace/run/run_training.h"
 #include "terrace/schedule/rank_share.h"
 #include "terrace/train/prepare_machine.h"
+#include "terrace/train/trainer.h"
 #include "terrace/train/world_options.h"
 
 namespace {

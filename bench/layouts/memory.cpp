@@ -13,10 +13,10 @@
 #include "terrace/comm/threads/threads.h"
 #include "terrace/memory/host_memory.h"
 #include "terrace/mesh/shards.h"
-#include "terrace/run/run_training.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/partition.h"
 #include "terrace/train/prepare_machine.h"
+#include "terrace/train/trainer.h"
 #include "terrace/train/world_options.h"
 
 namespace {

@@ -8,8 +8,8 @@
 #include "bench_run.h"
 #include "recorded_calls.h"
 #include "terrace/comm/mpi/mpi.h"
-#include "terrace/run/run_training.h"
 #include "terrace/train/prepare_machine.h"
+#include "terrace/train/trainer.h"
 #include "terrace/train/world_options.h"
 
 namespace {

@@ -10,10 +10,10 @@
 #include "terrace/base/error.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/profile/operation_recorder.h"
-#include "terrace/run/run_training.h"
 #include "terrace/schedule/rank_share.h"
 #include "terrace/schedule/step/times.h"
 #include "terrace/train/prepare_machine.h"
+#include "terrace/train/trainer.h"
 #include "terrace/train/world_options.h"
 
 namespace {

@@ -21,8 +21,8 @@
 #include "bench/layouts/recorded_calls.h"
 #include "terrace/base/text/json.h"
 #include "terrace/comm/mpi/mpi.h"
-#include "terrace/run/run_training.h"
 #include "terrace/train/prepare_machine.h"
+#include "terrace/train/trainer.h"
 
 namespace {
 
