@@ -63,7 +63,7 @@ void compare(at::ScalarType type, const Size& size) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  memory::keep_host_memory();
+  terrace::memory::keep_host_memory();
   std::vector<Size> sizes{{2048, 256, 32000},  {2048, 280, 78169}, {2048, 512, 78169}, {1024, 768, 128000},
                           {1024, 1536, 32000}, {512, 768, 256000}, {512, 2048, 256000}};
   if (argc > 1) sizes.clear();
