@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "terrace/base/error.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/config/config.h"
 #include "terrace/models/families.h"
@@ -44,6 +45,16 @@ class RunsOfFamily : public testing::Test {
     if (resume.empty()) std::filesystem::remove_all(settings.checkpoint.folder);
     const run::RunResult done = run::run_training(settings, {.ranks = ranks, .resume = resume});
     return {tensors_of(done.checkpoint, settings), observe::read_metrics(settings.checkpoint.folder)};
+  }
+
+  // The text with which a run of one rank is refused; "" if it trains.
+  std::string refusal_of_run(const Keys& overrides) {
+    try {
+      run(1, overrides);
+      return "";
+    } catch (const UserError& error) {
+      return error.what();
+    }
   }
 
   static std::map<std::string, at::Tensor> tensors_of(const std::filesystem::path& path,

@@ -163,19 +163,11 @@ TEST_F(VitRuns, InitialWeightsOfOtherVariables) {
 }
 
 TEST_F(VitRuns, RefuseWhatTheDataLack) {
-  const auto refusal = [&](const Keys& keys) -> std::string {
-    try {
-      run(1, keys);
-      return "";
-    } catch (const UserError& error) {
-      return error.what();
-    }
-  };
-  EXPECT_THAT(refusal({"model.variables=[\"t\", \"w\"]"}),
+  EXPECT_THAT(refusal_of_run({"model.variables=[\"t\", \"w\"]"}),
               testing::HasSubstr("/waves has no variable w (like t?); it has t, u"));
-  EXPECT_THAT(refusal({"model.grid=[4, 8]"}), testing::HasSubstr("6 x 8"));
-  EXPECT_THAT(refusal({"model.predicts=damped_anomaly"}), testing::HasSubstr("the 2 leads of data.leads"));
-  EXPECT_THAT(refusal({"data.leads=[\"7h\"]"}), testing::HasSubstr("25200 s, which is no multiple of the 6 h"));
+  EXPECT_THAT(refusal_of_run({"model.grid=[4, 8]"}), testing::HasSubstr("6 x 8"));
+  EXPECT_THAT(refusal_of_run({"model.predicts=damped_anomaly"}), testing::HasSubstr("the 2 leads of data.leads"));
+  EXPECT_THAT(refusal_of_run({"data.leads=[\"7h\"]"}), testing::HasSubstr("25200 s, which is no multiple of the 6 h"));
 }
 
 }  // namespace

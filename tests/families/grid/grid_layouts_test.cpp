@@ -103,19 +103,13 @@ TEST_F(GridLayouts, AResumedRunHasTheBitsOfAnUninterruptedOne) {
 }
 
 TEST_F(GridLayouts, RefuseWhatDoesNotFit) {
-  const auto refusal = [&](const Keys& keys) -> std::string {
-    try {
-      run(1, keys);
-      return "";
-    } catch (const UserError& error) {
-      return error.what();
-    }
-  };
-  EXPECT_NE(refusal({"model.variables=[\"u\",\"w\"]", "model.weights={}"}).find("model.variables = [u, w]"),
+  EXPECT_NE(refusal_of_run({"model.variables=[\"u\",\"w\"]", "model.weights={}"}).find("model.variables = [u, w]"),
             std::string::npos);
-  EXPECT_NE(refusal({"model.weights={w=2.0}"}).find("model.weights has \"w\", which is none of"), std::string::npos);
-  EXPECT_NE(refusal({"data.leads=[\"7h\"]"}).find("25200 s, which is no multiple of the 21600 s"), std::string::npos);
-  EXPECT_NE(refusal({"model.latitudes=3"}).find("a grid of 3 x 6 places"), std::string::npos);
+  EXPECT_NE(refusal_of_run({"model.weights={w=2.0}"}).find("model.weights has \"w\", which is none of"),
+            std::string::npos);
+  EXPECT_NE(refusal_of_run({"data.leads=[\"7h\"]"}).find("25200 s, which is no multiple of the 21600 s"),
+            std::string::npos);
+  EXPECT_NE(refusal_of_run({"model.latitudes=3"}).find("a grid of 3 x 6 places"), std::string::npos);
 }
 
 }  // namespace
