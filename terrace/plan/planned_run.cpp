@@ -93,8 +93,8 @@ PlannedRun::PlannedRun(const config::Config& of, int64_t ranks, int64_t ranks_pe
 PlannedRun::PlannedRun(const config::Config& of, const mesh::Mesh& on, SharedParts parts)
     : ResolvedLayout(of.layout, on, completed(of, on.size("data"), parts).partition),
       config(of),
-      shared(std::move(parts)),
-      pipeline(schedule::pipeline_of(of, on.size("data"))) {
+      pipeline(schedule::pipeline_of(of, on.size("data"))),
+      table_(std::move(parts.table)) {
   schedule::check_recompute(partition(), of.train.recompute);
 }
 
@@ -116,22 +116,22 @@ int64_t PlannedRun::padded(const PlannedTable::Sizes& of, int64_t segment) const
 }
 
 bool PlannedRun::has_two_types() const {
-  return shared.table->always_fp32.has_value() && config.train.precision != config::Precision::fp32;
+  return table_->always_fp32.has_value() && config.train.precision != config::Precision::fp32;
 }
 
-int64_t PlannedRun::elements(int64_t segment) const { return sum(shared.table->all.elements, segment); }
+int64_t PlannedRun::elements(int64_t segment) const { return sum(table_->all.elements, segment); }
 
 int64_t PlannedRun::fp32_elements(int64_t segment) const {
-  return has_two_types() ? sum(shared.table->always_fp32->elements, segment) : 0;
+  return has_two_types() ? sum(table_->always_fp32->elements, segment) : 0;
 }
 
 int64_t PlannedRun::padded_elements(int64_t segment) const {
-  const PlannedTable& of = *shared.table;
+  const PlannedTable& of = *table_;
   return has_two_types() ? padded(of.others, segment) + padded(*of.always_fp32, segment) : padded(of.all, segment);
 }
 
 int64_t PlannedRun::padded_fp32_elements(int64_t segment) const {
-  return has_two_types() ? padded(*shared.table->always_fp32, segment) : 0;
+  return has_two_types() ? padded(*table_->always_fp32, segment) : 0;
 }
 
 int64_t PlannedRun::weight_bytes(int64_t segment) const {

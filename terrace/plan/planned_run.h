@@ -56,9 +56,9 @@ struct PlannedRun : schedule::ResolvedLayout {
 
   // The unit tables of one micro-batch on one rank: that of average size, from which times are computed, and the
   // largest, for which memory is needed.
-  const schedule::UnitTable& table() const { return shared.table->rows; }
+  const schedule::UnitTable& table() const { return table_->rows; }
   const schedule::UnitTable& largest_table() const {
-    return shared.table->largest_rows.empty() ? table() : shared.table->largest_rows;
+    return table_->largest_rows.empty() ? table() : table_->largest_rows;
   }
 
   // Elements of the parameters of a segment on one tensor rank, and padded as in its flat buffers.
@@ -81,7 +81,6 @@ struct PlannedRun : schedule::ResolvedLayout {
   const std::vector<int64_t>& chunk(int64_t stage, int64_t chunk) const;
 
   config::Config config;
-  SharedParts shared;
   schedule::Pipeline pipeline;
 
  private:
@@ -89,6 +88,8 @@ struct PlannedRun : schedule::ResolvedLayout {
   int64_t sum(const std::vector<int64_t>& by_unit, int64_t segment) const;
   // The padded elements of the segment's flat buffer with these parameters.
   int64_t padded(const PlannedTable::Sizes& sizes, int64_t segment) const;
+
+  std::shared_ptr<const PlannedTable> table_;
 };
 
 }  // namespace terrace::plan
