@@ -119,7 +119,7 @@ class Source {
   virtual MicroBatch micro_batch(const Samples& samples, const TensorNames& names) const = 0;
   // Returns the items of a training sample.
   virtual int64_t items_of(uint64_t sample) const = 0;
-  // Returns the sizes in which samples differ, by which a budget divides them; none where all samples are alike.
+  // Returns the sizes in which samples differ, by which a budget divides them; none where all samples have equal sizes.
   virtual SizesOfSamples sizes_of(const Samples& /*samples*/) const { return {}; }
   // Returns the cost by which a step's samples are divided; nothing where the ranks have equal shares without a budget.
   virtual std::optional<SampleCost> cost() const { return std::nullopt; }

@@ -9,6 +9,7 @@
 #include "terrace/train/agreement.h"
 
 namespace terrace::run {
+
 RunCheck check_run(const config::Config& config, const RunOptions& options) {
   if (options.world == nullptr) {
     StartChecks checks(config, options, options.ranks, options.ranks);
@@ -18,8 +19,7 @@ RunCheck check_run(const config::Config& config, const RunOptions& options) {
   comm::World& world = *options.world;
   return train::abort_on_error(world, [&] {
     const auto all = world.connect(mesh::all_ranks("control", world.size()));
-    train::check_same(*all, start_facts(config, options));
-    train::check_same_files(*all, world.ranks_per_node(), [&] { return file_facts(config); });
+    check_same_start(*all, world.ranks_per_node(), config, options);
     StartChecks checks(config, options, world.size(), world.ranks_per_node());
     const std::string checkpoint = train::broadcast_result(*all, [&]() -> std::string {
       checks.look();

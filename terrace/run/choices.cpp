@@ -20,7 +20,7 @@
 #include "terrace/nn/precision.h"
 #include "terrace/plan/planned_run.h"
 #include "terrace/plan/time/route.h"
-#include "terrace/run/check_start.h"
+#include "terrace/run/single_checks.h"
 #include "terrace/schedule/description.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/kernel_record.h"

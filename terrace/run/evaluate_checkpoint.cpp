@@ -13,8 +13,8 @@
 #include "terrace/base/terminal/progress.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/config/family.h"
-#include "terrace/run/check_start.h"
 #include "terrace/run/checkpoint_ranks.h"
+#include "terrace/run/single_checks.h"
 #include "terrace/train/agreement.h"
 
 namespace terrace::run {

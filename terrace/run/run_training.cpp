@@ -216,8 +216,7 @@ RunResult run_as_threads(const config::Config& config, const RunOptions& options
 
 RunResult run_as_process(const config::Config& config, const RunOptions& options, comm::World& world) {
   const auto all = world.connect(mesh::all_ranks("control", world.size()));
-  train::check_same(*all, start_facts(config, options));
-  train::check_same_files(*all, world.ranks_per_node(), [&] { return file_facts(config); });
+  check_same_start(*all, world.ranks_per_node(), config, options);
   const at::Device device = train::choose_device(config.train.device, world);
   train::bind_near(device);
   const bool first = world.rank() == 0;

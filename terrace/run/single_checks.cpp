@@ -1,6 +1,6 @@
 // Checks the files, folders and memory that a run needs, and reports all problems with files and folders in one
 // message.
-#include "terrace/run/check_start.h"
+#include "terrace/run/single_checks.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-// Checks before a run is built: that the files which a configuration names can be used and that the memory suffices.
+// The single checks of a start, apart from each other: files that a configuration names, memory, steps that are left.
 #pragma once
 
 #include <c10/core/Device.h>

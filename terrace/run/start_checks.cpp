@@ -12,8 +12,8 @@
 #include "terrace/base/text/json.h"
 #include "terrace/data/data_of_family.h"
 #include "terrace/plan/memory/memory_need.h"
-#include "terrace/run/check_start.h"
 #include "terrace/run/resumed_checkpoint.h"
+#include "terrace/run/single_checks.h"
 #include "terrace/schedule/pipeline/first_micro_batch.h"
 #include "terrace/schedule/rank_share.h"
 #include "terrace/train/check_resumed.h"
@@ -64,11 +64,15 @@ bool StartChecks::make(const Check& check) {
     return true;
   } catch (const UserError& error) {
     if (error.code == ExitCode::stopped) throw;
-    found.problems.emplace_back(error.what());
-    const bool is_alone = found.problems.size() == 1;
-    found.code = is_alone && error.code == ExitCode::infeasible ? ExitCode::infeasible : ExitCode::bad_input;
+    note(error.what(), error.code);
     return false;
   }
+}
+
+void StartChecks::note(const std::string& problem, ExitCode code) {
+  found.problems.push_back(problem);
+  const bool is_alone = found.problems.size() == 1;
+  found.code = is_alone && code == ExitCode::infeasible ? ExitCode::infeasible : ExitCode::bad_input;
 }
 
 void StartChecks::check_files(bool is_new) {
@@ -76,7 +80,7 @@ void StartChecks::check_files(bool is_new) {
   if (begins()) throw_file_problems(problems);
   bool weights_exist = true;
   for (const std::string& problem : problems) {
-    make([&] { throw UserError(problem); });
+    note(problem, ExitCode::bad_input);
     if (problem.starts_with("train.initial_weights")) weights_exist = false;
   }
   if (!begins() && problems.empty()) make([&] { open_data(); });

@@ -7,7 +7,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "terrace/base/error.h"
 #include "terrace/base/files/file_lock.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/config/config.h"
@@ -36,6 +38,7 @@ class StartChecks {
   bool begins() const { return device_.has_value(); }
   void make_all();
   bool make(const Check& check);
+  void note(const std::string& problem, ExitCode code);
   void check_files(bool is_new);
   void open_data();
   void claim_folder();

@@ -74,4 +74,10 @@ train::StartFacts start_facts(const config::Config& config, const RunOptions& op
   return facts;
 }
 
+void check_same_start(comm::Comm& all, int64_t ranks_per_node, const config::Config& config,
+                      const RunOptions& options) {
+  train::check_same(all, start_facts(config, options));
+  train::check_same_files(all, ranks_per_node, [&] { return file_facts(config); });
+}
+
 }  // namespace terrace::run

@@ -1,6 +1,9 @@
 // Collects everything that the ranks of a run must have in common before they train together.
 #pragma once
 
+#include <cstdint>
+
+#include "terrace/comm/comm.h"
 #include "terrace/config/config.h"
 #include "terrace/train/agreement.h"
 
@@ -20,5 +23,8 @@ struct RunOptions;
 
 // The program and the options that decide how a run starts, without file_facts().
 train::StartFacts start_facts(const config::Config& config, const RunOptions& options);
+
+// Called by all ranks, in order. Throws a Refusal on every rank unless start_facts() and file_facts() are the same.
+void check_same_start(comm::Comm& all, int64_t ranks_per_node, const config::Config& config, const RunOptions& options);
 
 }  // namespace terrace::run

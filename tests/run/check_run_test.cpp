@@ -15,8 +15,8 @@
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
 #include "terrace/checkpoint/staging.h"
-#include "terrace/run/check_start.h"
 #include "terrace/run/run_training.h"
+#include "terrace/run/single_checks.h"
 #include "tests/train/tiny_run.h"
 
 namespace terrace::run {

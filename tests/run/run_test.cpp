@@ -14,9 +14,9 @@
 #include "terrace/observe/summary.h"
 #include "terrace/ops/products/products.h"
 #include "terrace/run/check_run.h"
-#include "terrace/run/check_start.h"
 #include "terrace/run/hooks/hooks.h"
 #include "terrace/run/run_training.h"
+#include "terrace/run/single_checks.h"
 #include "terrace/train/stop_request.h"
 #include "tests/train/tiny_run.h"
 
