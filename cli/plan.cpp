@@ -14,6 +14,7 @@
 #include "cli/plan_command.h"
 #include "cli/planned_target.h"
 #include "cli/ranges.h"
+#include "cli/score_table.h"
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
 #include "terrace/base/system/start_watch.h"
@@ -57,6 +58,7 @@ void add_plan_command(CLI::App& app) {
   struct Arguments {
     PlannedTarget target;
     BestArguments best;
+    ScoreArguments score;
     std::string tokens, noise_scale;
     std::vector<int64_t> scaling;
     std::string report;
@@ -65,8 +67,9 @@ void add_plan_command(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
       app.add_subcommand("plan", "Predict the memory and the time of a step on a machine, without running anything");
-  arguments->target.add_to(*command);
+  arguments->target.add_to(*command, /*needs_config=*/false);
   CLI::Option* best = add_best_options(*command, arguments->best);
+  CLI::Option* score = add_score_options(*command, arguments->score);
   CLI::Option* scaling =
       command
           ->add_option(
@@ -76,6 +79,8 @@ void add_plan_command(CLI::App& app) {
           ->delimiter(',')
           ->check(positive());
   scaling->excludes(best)->excludes(command->get_option("--devices"));
+  score->excludes(best)->excludes(scaling)->excludes(command->get_option("--devices"));
+  score->excludes(command->get_option("config"));
   command
       ->add_option(
           "--report", arguments->report,
@@ -95,8 +100,12 @@ void add_plan_command(CLI::App& app) {
   command->footer(
       "The exit code is 0 if the run fits the machine and 3 if it does not, as if no layout or no number of devices "
       "does.");
-  command->callback([arguments] {
+  command->callback([arguments, command] {
     stop_on_signals();
+    if (!arguments->score.tables.empty()) {
+      return print_score(*command, arguments->target, arguments->score, arguments->json);
+    }
+    if (arguments->target.config.empty()) throw UserError("config is required: name a configuration, or --score TABLE");
     const Activity activity("planning");
     const std::optional<plan::GivenNoiseScale> noise_scale = noise_scale_of(arguments->noise_scale);
     if (arguments->best.count > 0) {

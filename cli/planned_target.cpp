@@ -13,8 +13,9 @@
 
 namespace terrace::cli {
 
-void PlannedTarget::add_to(CLI::App& command) {
-  command.add_option("config", config, "Configuration file; [model], [train] and [layout] are enough")->required();
+void PlannedTarget::add_to(CLI::App& command, bool needs_config) {
+  command.add_option("config", config, "Configuration file; [model], [train] and [layout] are enough")
+      ->required(needs_config);
   command.add_option("--set", overrides, "Replace one key: section.key=value; may be given again")
       ->allow_extra_args(false);
   command.add_option("--machine", machine,

@@ -18,8 +18,9 @@ struct PlannedTarget {
   std::vector<std::string> overrides;
   int64_t devices = 0;  // 0: not given
 
-  // Adds the configuration file and the options of the members, which must outlive the parsing.
-  void add_to(CLI::App& command);
+  // Adds the configuration file and the options of the members, which must outlive the parsing. A command that can do
+  // without a configuration asks for it itself.
+  void add_to(CLI::App& command, bool needs_config = true);
 
   // Says which keys have no effect.
   config::Config load_config(config::IdleKeys idle = config::IdleKeys::warn) const;

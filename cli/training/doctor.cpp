@@ -54,7 +54,7 @@ MeasuredSpeed measured_speed(const std::string& on_device, const std::optional<m
     const measure::RankSpeed measured = measure::measure_rank_speed(world, device);
     speed.measured = speed_of(measured);
     if (!machine) return;
-    const machine::Machine of_job = machine::for_job(*machine, world.size());
+    const machine::Machine of_job = machine::for_job(*machine, {}, world.size());
     speed.described = speed_of(measure::described_speed(of_job, device, world.rank(), measured));
   });
   return speed;

@@ -446,7 +446,12 @@ Config load_for_check(const std::filesystem::path& path, const Families& familie
 
 Config load_for_plan(const std::filesystem::path& path, const Families& families,
                      const std::vector<std::string>& overrides, IdleKeys idle) {
-  return read({.file_name = path.string(), .families = families, .whole = false}, read_text(path), overrides, idle);
+  return parse_for_plan(read_text(path), path.string(), families, overrides, idle);
+}
+
+Config parse_for_plan(const std::string& toml, const std::string& file_name, const Families& families,
+                      const std::vector<std::string>& overrides, IdleKeys idle) {
+  return read({.file_name = file_name, .families = families, .whole = false}, toml, overrides, idle);
 }
 
 }  // namespace terrace::config

@@ -13,5 +13,8 @@ namespace terrace::config {
 // tables may be missing.
 Config load_for_plan(const std::filesystem::path& path, const Families& families,
                      const std::vector<std::string>& overrides = {}, IdleKeys idle = IdleKeys::warn);
+// Reads a text in place of a file; messages call it `file_name`.
+Config parse_for_plan(const std::string& toml, const std::string& file_name, const Families& families,
+                      const std::vector<std::string>& overrides = {}, IdleKeys idle = IdleKeys::warn);
 
 }  // namespace terrace::config

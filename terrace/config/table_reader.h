@@ -158,13 +158,12 @@ class TableReader {
   Struct& value_;
 };
 
-// The struct that the file describes. Throws one UserError with every problem: file, line, key, bounds, and for an
-// unknown key the nearest known one.
+// The struct that the file describes; keys that it leaves out are those of `value`. Throws one UserError with every
+// problem: file, line, key, bounds, and for an unknown key the nearest known one.
 template <typename Struct, typename Keys>
-Struct read_tables(const std::string& toml, const std::string& file_name, const Keys& keys) {
+Struct read_tables(const std::string& toml, const std::string& file_name, const Keys& keys, Struct value = {}) {
   TableFile file(toml, file_name);
   OpenTable root(file, file.root(), "", "");
-  Struct value;
   TableReader<Struct>::read_into(root, value, keys);
   file.report();
   return value;

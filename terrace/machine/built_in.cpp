@@ -5,6 +5,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
+#include "terrace/base/text/lower_case.h"
 #include "terrace/base/text/spelling.h"
 #include "terrace/config/domain.h"
 #include "terrace/machine/machine.h"
@@ -30,6 +31,43 @@ DescriptionFile find_description(const std::string& file_or_name, std::span<cons
   throw UserError::of("there is no {} \"{}\"{} {}, and a description of your own is a file whose name ends in .toml",
                       kind, file_or_name, nearest.empty() ? "; there are" : "; did you mean " + nearest + "? There are",
                       config::listed(names, "and"));
+}
+
+namespace {
+
+template <typename Description>
+std::string longest_word_in(const std::string& text, const std::vector<Description>& descriptions) {
+  const std::string lower = lower_case(text);
+  std::string found;
+  size_t longest = 0;
+  for (const Description& one : descriptions) {
+    if (lower == one.name) return one.name;
+    for (const std::string& word : one.known_as) {
+      if (word.size() <= longest || lower.find(lower_case(word)) == std::string::npos) continue;
+      longest = word.size();
+      found = one.name;
+    }
+  }
+  return found;
+}
+
+template <typename Description>
+std::vector<Description> all_of(const std::vector<std::string>& names, Description load_one(const std::string&)) {
+  std::vector<Description> all;
+  for (const std::string& name : names) all.push_back(load_one(name));
+  return all;
+}
+
+}  // namespace
+
+std::string named_in(const std::string& text) {
+  static const std::vector<Machine> machines = all_of(names(), load);
+  return longest_word_in(text, machines);
+}
+
+std::string software_named_in(const std::string& text) {
+  static const std::vector<Software> programs = all_of(software_names(), load_software);
+  return longest_word_in(text, programs);
 }
 
 Machine load(const std::string& file_or_name) {

@@ -109,7 +109,6 @@ void tier_keys(Table& table) {
   table.required("name", &Tier::name, names, "\"node\"");
   table.required("devices", &Tier::devices, Whole{1, config::most_ranks}, "8");
   table.required("link_bandwidth", &Tier::link_bandwidth, link_bandwidth, "\"25 GB/s\"");
-  table.optional("multi_node_bandwidth", &Tier::multi_node_bandwidth, link_bandwidth);
   table.optional("devices_per_link", &Tier::devices_per_link, config::positive);
   table.required("latency", &Tier::latency_seconds, latency, "\"5 us\"");
   table.optional("exchange", &Tier::exchange, config::Choice<Exchange>{});
@@ -148,6 +147,7 @@ template <typename Table>
 void machine_keys(Table& table) {
   table.required("name", &Machine::name, Text{}, "\"our-cluster\"");
   table.optional("about", &Machine::about, Text{});
+  table.optional("known_as", &Machine::known_as, config::Texts{});
   table.optional("node_failure_time", &Machine::node_failure_hours, failure_time);
   table.table("device", &Machine::device, [](auto& device) { device_keys(device); });
   table.list(
@@ -159,6 +159,9 @@ void machine_keys(Table& table) {
         tier.rule({"devices"}, [&](const Tier&) { return nesting_problem(tiers, index); });
         tier.rule({"devices_per_link"}, [&](const Tier&) { return link_problem(tiers, index); });
       });
+  table.optional_table("host", &Machine::host, [](auto& host) {
+    host.optional("staging_bandwidth", &Host::staging_bandwidth, link_bandwidth);
+  });
   table.optional_table("storage", &Machine::storage, [](auto& storage) {
     storage.optional("node_bandwidth", &Storage::node_bandwidth, storage_bandwidth);
     storage.optional("total_bandwidth", &Storage::total_bandwidth, storage_bandwidth);
@@ -184,14 +187,33 @@ double Device::pass_bandwidth(Precision precision) const {
   return own.passes > 0 ? own.passes : memory_bandwidth;
 }
 
-Machine for_job(const Machine& machine, int64_t devices) {
+namespace {
+
+// Attention is a share of the rate of products, so that its own rate is found by both shares.
+void take_shares(Device& device, const Software& software) {
+  const double of_products = software.attention / software.products;
+  device.attention *= of_products;
+  for (ComputeRate& rate : device.products) {
+    rate.achievable *= software.products;
+    rate.attention *= of_products;
+  }
+}
+
+}  // namespace
+
+Machine for_job(const Machine& machine, const Software& software, int64_t devices) {
   Machine job = machine;
   for (ComputeRate& rate : job.device.products) {
     if (devices > 1 && rate.achievable_together > 0) rate.achievable = rate.achievable_together;
   }
-  if (devices <= machine.devices_of("node")) return job;
+  take_shares(job.device, software);
+  const int64_t in_node = machine.devices_of("node");
+  if (devices <= in_node || software.host_staging == HostStaging::none) return job;
+  const double of_device = machine.host.staging_bandwidth / static_cast<double>(in_node);
   for (Tier& tier : job.tiers) {
-    if (tier.multi_node_bandwidth > 0) tier.link_bandwidth = tier.multi_node_bandwidth;
+    const bool is_network = tier.devices > in_node, is_innermost = &tier == &job.tiers.front();
+    if (!is_network && !(is_innermost && software.host_staging == HostStaging::neighbours)) continue;
+    tier.link_bandwidth = std::min(tier.link_bandwidth, of_device * tier.devices_per_link);
   }
   return job;
 }

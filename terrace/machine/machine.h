@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "terrace/config/config.h"
+#include "terrace/machine/software.h"
 
 namespace terrace::machine {
 
@@ -70,9 +71,17 @@ struct Tier {
       1;  // devices inside that share one link out of the unit of the tier inside; 0.5: each has two
   double latency_seconds = 0;          // of one step of a collective between neighbours, with the software's share
   Exchange exchange = Exchange::ring;  // of groups for which this is the outermost tier that they use
-  double multi_node_bandwidth = 0;     // link_bandwidth in jobs of several nodes; 0: as much
 
   bool operator==(const Tier&) const = default;
+};
+
+// The part of a node that its devices share.
+struct Host {
+  // Bytes/s that all devices of a node together send, and receive as many, if the data pass through the host's memory
+  // (Software::host_staging); 0: not stated.
+  double staging_bandwidth = 0;
+
+  bool operator==(const Host&) const = default;
 };
 
 // Bandwidths of the file system where checkpoints are written.
@@ -116,8 +125,11 @@ struct Launch {
 struct Machine {
   std::string name;
   std::string about;  // one sentence
+  // Words by which tables of published runs name the machine or its devices, such as "A100 80GB".
+  std::vector<std::string> known_as = {};
   Device device;
   std::vector<Tier> tiers;  // from the innermost to the outermost, which has all devices
+  Host host = {};
   Storage storage;
   double node_failure_hours = 0;  // mean time between failures of one node; 0: not stated
   Launch launch = {};
@@ -129,14 +141,17 @@ struct Machine {
   // The file, or the name if there is none, for messages.
   const std::string& source() const { return file.empty() ? name : file; }
   bool operator==(const Machine& other) const {
-    return name == other.name && about == other.about && device == other.device && tiers == other.tiers &&
-           storage == other.storage && node_failure_hours == other.node_failure_hours && launch == other.launch;
+    return name == other.name && about == other.about && known_as == other.known_as && device == other.device &&
+           tiers == other.tiers && host == other.host && storage == other.storage &&
+           node_failure_hours == other.node_failure_hours && launch == other.launch;
   }
 };
 
-// The machine as a job on so many devices finds it: with achievable_together in place of achievable if there are
-// several, and with multi_node_bandwidth in place of link_bandwidth if the job has several nodes.
-Machine for_job(const Machine& machine, int64_t devices);
+// The machine as a job of the program on so many devices finds it: with achievable_together in place of achievable if
+// there are several, with the share of these rates that the program's libraries reach, and with links that are no
+// faster than the host's memory where data pass through it. Each device has an equal share of that memory's bandwidth,
+// since all devices of a node communicate at the same time.
+Machine for_job(const Machine& machine, const Software& software, int64_t devices);
 
 // Says what keeps a run of this precision from being predicted: "has no [device.fp32]; add it, or set train.precision
 // to bf16"; "" if the machine has the rates.
@@ -152,5 +167,8 @@ std::string dump(const Machine& machine);
 
 // The built-in descriptions: those of machines/ when this program was built.
 std::vector<std::string> names();
+// The built-in machine of which a text has the name, or the longest of the words in `known_as`; "" if there is none.
+// Capital and small letters count as the same.
+std::string named_in(const std::string& text);
 
 }  // namespace terrace::machine

@@ -114,13 +114,20 @@ const StagePrediction& Prediction::fullest() const {
 void check_target(const config::Config& config, const Target& target) {
   const std::string missing = machine::missing_rate(target.machine, config.train.precision);
   if (!missing.empty()) throw UserError::of("{} {}", target.machine.source(), missing);
+  const bool stages = target.software.host_staging != machine::HostStaging::none && target.nodes() > 1;
+  if (stages && target.machine.host.staging_bandwidth == 0) {
+    throw UserError::of(
+        "{} has data pass through the host's memory (host_staging), but {} has no host.staging_bandwidth; add it, or "
+        "name other software",
+        target.software.name, target.machine.source());
+  }
   if (target.devices <= target.machine.devices()) return;
   throw UserError::of("--devices {} is more than the {} devices of {}; use at most {}", target.devices,
                       target.machine.devices(), target.machine.name, target.machine.devices());
 }
 
 PlannedRun on_target(PlannedRun run, const Target& target) {
-  const machine::Machine machine = machine::for_job(target.machine, target.devices);
+  const machine::Machine machine = machine::for_job(target.machine, target.software, target.devices);
   run.take_route(target.software.two_hop_routes ? chosen_route(run, machine) : config::Routing::flat);
   run.config.layout.rails_gather = chosen_rails_gather(run, machine);
   return run;

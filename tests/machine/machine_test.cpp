@@ -205,23 +205,40 @@ TEST(Machine, JobsOfSeveralDevicesMayReachLess) {
   toml.insert(toml.find(rate) + rate.size(), "achievable_together = \"130 TFLOP/s\"\n");
   const Machine machine = parse(toml, "ours.toml");
   EXPECT_EQ(parse(dump(machine), "ours.toml"), machine);
-  EXPECT_EQ(for_job(machine, 1), machine);
-  EXPECT_EQ(for_job(machine, 2).device.rate(config::Precision::bf16).achievable, 130e12);
+  EXPECT_EQ(for_job(machine, {}, 1), machine);
+  EXPECT_EQ(for_job(machine, {}, 2).device.rate(config::Precision::bf16).achievable, 130e12);
   EXPECT_EQ(
       complaint(toml.replace(toml.find("\"130 T"), 6, "\"160 T")),
       "ours.toml:18:23: device.bf16.achievable_together = \"160 TFLOP/s\" is more than achievable, \"150 TFLOP/s\"");
 }
 
-TEST(Machine, JobsOfSeveralNodesMayReachLessInsideThem) {
+// Nodes of 8 devices: pairs with a link of 100 GB/s, two links of 50 GB/s of each device to the other pairs, and one of
+// 25 GB/s for two devices out of the node. 40 GB/s through the host are 5 GB/s for each device.
+TEST(Machine, DataThroughTheHostAreAsFastAsADevicesShareOfIt) {
   std::string toml = valid_toml;
-  const std::string link = "link_bandwidth = \"100 GB/s\"\n";
-  toml.insert(toml.find(link) + link.size(), "multi_node_bandwidth = \"5 GB/s\"\n");
+  toml.insert(toml.find("[storage]"), "[host]\nstaging_bandwidth = \"40 GB/s\"\n");
   const Machine machine = parse(toml, "ours.toml");
-  EXPECT_EQ(for_job(machine, 8), machine);
-  const Machine job = for_job(machine, 16);
-  EXPECT_EQ(job.tiers[0].link_bandwidth, 5e9);
-  EXPECT_EQ(job.tiers[1].link_bandwidth, 50e9);
   EXPECT_EQ(parse(dump(machine), "ours.toml"), machine);
+  const auto links = [&](HostStaging staging, int64_t devices) {
+    std::vector<double> rates;
+    for (const Tier& tier : for_job(machine, {.host_staging = staging}, devices).tiers) {
+      rates.push_back(tier.link_bandwidth);
+    }
+    return rates;
+  };
+  EXPECT_EQ(links(HostStaging::none, 16), (std::vector{100e9, 50e9, 25e9}));
+  EXPECT_EQ(links(HostStaging::nodes, 16), (std::vector{100e9, 50e9, 10e9}));
+  EXPECT_EQ(links(HostStaging::neighbours, 16), (std::vector{5e9, 50e9, 10e9}));
+  EXPECT_EQ(links(HostStaging::neighbours, 8), (std::vector{100e9, 50e9, 25e9})) << "one node";
+}
+
+TEST(Machine, LibrariesReachAShareOfTheRates) {
+  const Machine machine = parse(valid_toml, "ours.toml");
+  const Machine job = for_job(machine, {.products = 0.5, .attention = 0.25}, 1);
+  const auto bf16 = config::Precision::bf16;
+  EXPECT_EQ(job.device.rate(bf16).achievable, 75e12);
+  EXPECT_EQ(job.device.attention_rate(bf16), machine.device.attention_rate(bf16) / 4);
+  EXPECT_EQ(job.device.rate(bf16).peak, machine.device.rate(bf16).peak);
 }
 
 TEST(Machine, TheLastGroupMayBeSmaller) {

@@ -22,6 +22,15 @@ config::Config four_layers() { return small_gpt(4); }
 
 Target on_devices(int64_t devices) { return {.machine = small_machine(), .software = {}, .devices = devices}; }
 
+// The elements of all segments together.
+int64_t padded_elements(const PlannedRun& run) {
+  int64_t sum = 0;
+  for (size_t number = 0; number < run.partition().segments.size(); ++number) {
+    sum += run.padded_elements(static_cast<int64_t>(number));
+  }
+  return sum;
+}
+
 // The update reads and writes 28 bytes of an fp32 element, the norm before it reads the gradient's 4.
 constexpr double with_norm = 32.0 / 28;
 
@@ -384,6 +393,61 @@ TEST(Prediction, WaitsForGradientsOfEachMicroBatchThatNothingHides) {
   EXPECT_NEAR(exposed(waiting).moving_seconds, exposed(hiding).moving_seconds, 1e-9);
   EXPECT_LT(exposed(hiding).seconds, exposed(hiding).moving_seconds);
   EXPECT_GT(waiting.step_seconds, hiding.step_seconds);
+}
+
+TEST(Prediction, CountsThePauseBetweenSteps) {
+  Target target = on_devices(2);
+  const double without = predict(four_layers(), target).step_seconds;
+  target.software.pause_between_steps_seconds = 7;
+  EXPECT_NEAR(predict(four_layers(), target).step_seconds, without + 7, 1e-9 * without);
+}
+
+// Two ranks on a link of 10 bytes/s: with ZeRO-1 a rank sends half of each gradient, and once more as much where sums
+// are whole; what is behind the last backward is waited for.
+TEST(Prediction, SumsOfWholeGradientsTakeTwiceAsLong) {
+  config::Config config = four_layers();
+  config.layout.sharding = config::Sharding::zero1;
+  Target target{.machine = machine_with_one_tier(), .software = {}, .devices = 2};
+  target.software.reduces_while_computing = false;
+  const Prediction parts = predict(config, target);
+  target.software.sums_whole_gradients = true;
+  const Prediction whole = predict(config, target);
+  const int64_t padded = padded_elements(planned_run(config, target));
+  EXPECT_NEAR(whole.step_seconds - parts.step_seconds, 4.0 * static_cast<double>(padded) / 2 / 10,
+              1e-9 * whole.step_seconds);
+}
+
+// Each backward of the eight micro-batches reads 2 bytes a parameter, and reads and writes 4, at 100 bytes/s.
+TEST(Prediction, CopiesOfGradientsArePasses) {
+  config::Config config = four_layers();
+  config.train.precision = config.train.gradient_type = config::Precision::bf16;
+  Target target = on_devices(1);
+  const double without = predict(config, target).step_seconds;
+  target.software.copies_gradients = true;
+  const Prediction prediction = predict(config, target);
+  const int64_t padded = padded_elements(planned_run(config, target));
+  EXPECT_NEAR(prediction.step_seconds, without + 8 * 10.0 * static_cast<double>(padded) / 100, 1e-9 * without);
+}
+
+TEST(Prediction, StagingNeedsTheHostsBandwidth) {
+  Target target = on_devices(8);
+  target.software.name = "theirs";
+  target.software.host_staging = machine::HostStaging::nodes;
+  try {
+    predict(four_layers(), target);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "theirs has data pass through the host's memory (host_staging), but small has no "
+                 "host.staging_bandwidth; add it, or name other software");
+  }
+  const double direct = predict(four_layers(), on_devices(8)).step_seconds;
+  target.machine.host.staging_bandwidth = 1e9;  // faster than all links
+  EXPECT_EQ(predict(four_layers(), target).step_seconds, direct);
+  target.machine.host.staging_bandwidth = 2;
+  EXPECT_GT(predict(four_layers(), target).step_seconds, direct);
+  target.devices = 4;  // one node
+  EXPECT_EQ(predict(four_layers(), target).step_seconds, predict(four_layers(), on_devices(4)).step_seconds);
 }
 
 TEST(Prediction, SaysWhatDoesNotFit) {

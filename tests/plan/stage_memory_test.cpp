@@ -55,6 +55,44 @@ TEST(StageMemory, KeepsTheInputsOfLayersInThisProgram) {
   EXPECT_DOUBLE_EQ((here.of(MemoryKind::activations) - next.of(MemoryKind::activations)) / mebibyte, 6 * 48.0);
 }
 
+// A layer has 24 heads of a rank with 2,048 x 2,048 scores of 5 bytes each, for one micro-batch.
+TEST(StageMemory, CountsTheScoresThatAProgramKeeps) {
+  config::Config config = log_of_175b();
+  const machine::Software fused;
+  machine::Software unfused;
+  unfused.fused_attention = false;
+  unfused.score_passes = 6;
+  unfused.score_memory = 5;
+  const auto more = [&](MemoryKind kind) {
+    const PlannedRun run(config, 128, 8);
+    return stage_memory(run, 15, unfused).of(kind) - stage_memory(run, 15, fused).of(kind);
+  };
+  const double scores = 24.0 * 2048 * 2048 * 5;
+  EXPECT_DOUBLE_EQ(more(MemoryKind::activations), 0) << "recomputed";
+  EXPECT_DOUBLE_EQ(more(MemoryKind::temporary), scores);
+  config.train.recompute = config::Recompute::none;
+  EXPECT_DOUBLE_EQ(more(MemoryKind::activations), 6 * scores) << "six layers of one live micro-batch";
+  EXPECT_DOUBLE_EQ(more(MemoryKind::temporary), 0);
+}
+
+TEST(StageMemory, CountsLogitsCopiesAndWhatSelectiveRecomputeKeeps) {
+  config::Config config = log_of_175b();
+  config.train.recompute = config::Recompute::selective;
+  const PlannedRun run(config, 128, 8);
+  const StageMemory plain = stage_memory(run, 15, {});
+  machine::Software software;
+  software.logit_memory = 100;
+  EXPECT_DOUBLE_EQ(stage_memory(run, 15, software).of(MemoryKind::temporary), 100.0 * 2048 * 50688 / 4);
+  software = {};
+  software.copies_gradients = true;  // of 16 bits, on two ranks
+  EXPECT_DOUBLE_EQ(stage_memory(run, 8, software).of(MemoryKind::gradients), (2 + 4) / 2.0 * 2'718'480'384);
+  software = {};
+  software.selective_kept = 0.5;
+  const double kept = stage_memory(run, 8, {}).of(MemoryKind::activations);
+  EXPECT_NEAR(stage_memory(run, 8, software).of(MemoryKind::activations), kept / 2, 64);
+  EXPECT_GT(plain.of(MemoryKind::temporary), 0);
+}
+
 TEST(StageMemory, CountsWholeWeightsWhileTheyAreGathered) {
   config::Config config = log_of_175b();
   config.layout.sharding = config::Sharding::zero3;

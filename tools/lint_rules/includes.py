@@ -4,7 +4,7 @@ import re
 from .tree import Finding, room_of
 
 # Rooms that stay free of torch, MPI, NCCL and CUDA, whatever the build file says.
-TORCH_FREE = {"base", "config", "machine", "mesh", "schedule", "layers", "data", "forecast", "observe", "planned_models", "plan", "search",
+TORCH_FREE = {"base", "config", "machine", "mesh", "schedule", "layers", "data", "forecast", "observe", "planned_models", "plan", "score", "search",
               "ensemble", "doctor", "launch"}
 # Everyone may include these without a word in the build file.
 OPEN_ROOMS = {"base", "config"}

@@ -24,6 +24,44 @@ int64_t received_bytes(const PlannedRun& run, int64_t stage, int64_t chunk) {
   return first == 0 ? 0 : run.largest_table()[static_cast<size_t>(first - 1)].output_bytes;
 }
 
+// Bytes of the scores that attention of one segment writes, for one micro-batch, if the program's attention is not
+// fused.
+double score_bytes(const PlannedRun& run, int64_t number, const machine::Software& software) {
+  if (software.fused_attention) return 0;
+  const schedule::Segment& segment = run.partition().segment(number);
+  double scores = 0;
+  for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+    for (const schedule::Operation& one : run.largest_table()[static_cast<size_t>(unit)].operations.forward) {
+      if (one.kind != schedule::Operation::Kind::attention) continue;
+      scores += static_cast<double>(one.m) * static_cast<double>(one.n) * static_cast<double>(one.count);
+    }
+  }
+  return software.score_memory * scores;
+}
+
+// Bytes of a segment's activations that the program keeps for one micro-batch.
+int64_t kept_by_program(const PlannedRun& run, int64_t number, const machine::Software& software) {
+  const config::Recompute recompute = run.config.train.recompute;
+  const schedule::Segment& segment = run.partition().segment(number);
+  auto kept = static_cast<double>(schedule::kept_bytes(run.largest_table(), segment, recompute));
+  if (recompute == config::Recompute::selective && segment.layer >= 0) kept *= software.selective_kept;
+  if (recompute == config::Recompute::none) kept += score_bytes(run, number, software);
+  return static_cast<int64_t>(kept);
+}
+
+// Bytes of the logits of a micro-batch that the loss of a segment holds, for a program that states them.
+double logit_bytes(const PlannedRun& run, int64_t number, const machine::Software& software) {
+  const schedule::Segment& segment = run.partition().segment(number);
+  double logits = 0;
+  for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
+    for (const schedule::Operation& one : run.largest_table()[static_cast<size_t>(unit)].operations.forward) {
+      if (one.name != "logits") continue;
+      logits += static_cast<double>(one.m) * static_cast<double>(one.n) * static_cast<double>(one.count);
+    }
+  }
+  return software.logit_memory * logits;
+}
+
 // Bytes of a stage's activations with the schedule's most live micro-batches. All chunks count with their mean size.
 double activation_bytes(const PlannedRun& run, int64_t stage, const machine::Software& software,
                         int64_t& live_micro_batches) {
@@ -31,7 +69,7 @@ double activation_bytes(const PlannedRun& run, int64_t stage, const machine::Sof
   int64_t kept = 0, deferred = 0;
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     for (const int64_t number : run.chunk(stage, chunk)) {
-      kept += schedule::kept_bytes(run.largest_table(), run.partition().segment(number), run.config.train.recompute);
+      kept += kept_by_program(run, number, software);
       deferred += schedule::deferred_bytes(run.largest_table(), run.partition().segment(number));
     }
     if (software.sends_parts) kept += received_bytes(run, stage, chunk) / run.config.layout.tensor;
@@ -43,10 +81,14 @@ double activation_bytes(const PlannedRun& run, int64_t stage, const machine::Sof
 }
 
 // The most that one segment takes beside what is kept.
-double most_temporary_bytes(const PlannedRun& run, int64_t stage) {
+double most_temporary_bytes(const PlannedRun& run, int64_t stage, const machine::Software& software) {
+  const bool keeps_scores = run.config.train.recompute == config::Recompute::none;
   double most = 0;
   for (const std::vector<int64_t>& chunk : run.stages.at(static_cast<size_t>(stage)).chunks) {
-    for (const int64_t segment : chunk) most = std::max(most, temporary_bytes(run, segment, true));
+    for (const int64_t segment : chunk) {
+      const double scores = keeps_scores ? 0 : score_bytes(run, segment, software);
+      most = std::max({most, temporary_bytes(run, segment, true) + scores, logit_bytes(run, segment, software)});
+    }
   }
   return most;
 }
@@ -140,11 +182,12 @@ StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::So
   StageMemory memory;
   memory.of(MemoryKind::weights) =
       bytes_of((all - fp32) * weight + fp32 * 4, 1, run.sizes.weights) + static_cast<double>(run.buffer_bytes(stage));
-  memory.of(MemoryKind::gradients) = bytes_of(all, gradient, run.sizes.gradients);
+  const int64_t copy = software.copies_gradients && gradient < 4 ? 4 : 0;
+  memory.of(MemoryKind::gradients) = bytes_of(all, gradient + copy, run.sizes.gradients);
   memory.of(MemoryKind::optimizer) = bytes_of((all - fp32) * states(weight) + fp32 * states(4), 1, run.sizes.optimizer);
   memory.of(MemoryKind::feedback) = feedback_bytes(run, stage);
   memory.of(MemoryKind::activations) = activation_bytes(run, stage, software, memory.live_micro_batches);
-  memory.of(MemoryKind::temporary) = most_temporary_bytes(run, stage);
+  memory.of(MemoryKind::temporary) = most_temporary_bytes(run, stage, software);
   if (run.sizes.weights > 1) {
     const config::LayoutConfig& layout = run.config.layout;
     const int64_t ahead = schedule::movements_of(run.sizes, layout.deterministic, layout.prefetch).uses_ahead();

@@ -15,7 +15,7 @@ namespace terrace::plan {
 // holds.
 std::string layout_kind(const config::Config& config, const Target& target);
 
-// The errors of all published runs with layouts of one kind that bench_plan_fidelity compares.
+// The errors of all published runs with layouts of one kind that terrace plan --score compares.
 struct PublishedErrors {
   std::string kind = {};
   int64_t runs = 0;
@@ -39,7 +39,7 @@ std::vector<PublishedErrors> summarize(const std::vector<ComparedRun>& runs);
 Json json_of(const std::vector<PublishedErrors>& errors);
 // Throws UserError where the text is no list of them.
 std::vector<PublishedErrors> read_published_errors(const std::string& json);
-// machines/published_errors.json, which bench_plan_fidelity wrote, as it was when the program was built.
+// machines/published_errors.json, which terrace plan --score wrote, as it was when the program was built.
 const std::vector<PublishedErrors>& published_errors();
 
 // The interval within which a measured step lies if the prediction is as wrong as those of published runs were.

@@ -87,7 +87,7 @@ schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::I
 PredictedCosts::PredictedCosts(const PlannedRun& run, const machine::Machine& machine,
                                const machine::Software& software)
     : run_(run),
-      machine_(machine::for_job(machine, run.mesh.size())),
+      machine_(machine::for_job(machine, software, run.mesh.size())),
       software_(software),
       algorithms_{Algorithm::ring, Algorithm::tree},
       tensor_(place_of(run.mesh.group(0, "tensor"), machine_, run.mesh.size())) {
@@ -131,6 +131,7 @@ void PredictedCosts::time_segments() {
     segments_.push_back(sum);
   }
   add_pauses();
+  add_gradient_copies();
   for (SegmentTime& sum : segments_) {
     sum.forward = sum.time.forward.total();
     sum.input_gradient = sum.time.input_gradient.total();
@@ -148,6 +149,17 @@ void PredictedCosts::add_pauses() {
       first.forward.of(TimeKind::launches) += software_.pause_seconds;
       last.input_gradient.of(TimeKind::launches) += software_.pause_seconds;
     }
+  }
+}
+
+// A backward reads its gradients of 16 bits, and reads and writes their sums in fp32.
+void PredictedCosts::add_gradient_copies() {
+  const auto gradient = static_cast<double>(config::element_bytes(run_.config.train.gradient_type));
+  if (!software_.copies_gradients || gradient >= 4) return;
+  for (size_t number = 0; number < segments_.size(); ++number) {
+    const auto elements = static_cast<double>(run_.padded_elements(static_cast<int64_t>(number)));
+    segments_[number].time.weight_gradient.of(TimeKind::elements) +=
+        (gradient + 8) * elements / machine_.device.memory_bandwidth;
   }
 }
 
@@ -181,8 +193,13 @@ void PredictedCosts::time_movements() {
     }
     for (size_t movement = 0; movement < num_movements; ++movement) {
       for (const schedule::Hop hop : all.hops(static_cast<Movement>(movement))) {
-        movements_[movement * num_hops + static_cast<size_t>(hop)].push_back(
-            time_of(static_cast<Movement>(movement), hop, padded, fp32));
+        MovementTime time = time_of(static_cast<Movement>(movement), hop, padded, fp32);
+        // A sum of whole gradients is a reduction and a gather, which take equally long.
+        if (software_.sums_whole_gradients && static_cast<Movement>(movement) == Movement::reduce_across) {
+          time.seconds *= 2;
+          time.bytes *= 2;
+        }
+        movements_[movement * num_hops + static_cast<size_t>(hop)].push_back(time);
       }
     }
   }
@@ -246,7 +263,8 @@ void PredictedCosts::time_stages() {
                                                              static_cast<double>(run_.sizes.optimizer)
                                                        : 0;
     update_.push_back(software_.optimizer_passes * (element * elements - without_copies) /
-                      machine_.device.memory_bandwidth);
+                          machine_.device.memory_bandwidth +
+                      software_.pause_between_steps_seconds);
     double shared = 0;
     for (const int64_t copy : run_.stages[static_cast<size_t>(stage)].copies) {
       const mesh::Group pair{.name = "", .ranks = {ranks.front(), ranks.back()}};

@@ -60,6 +60,7 @@ class PredictedCosts {
   MovementTime send(int64_t stage, const schedule::StepInstruction& instruction) const;
   void time_segments();
   void add_pauses();
+  void add_gradient_copies();
   void time_movements();
   int64_t largest_output() const;
   void time_sends();

@@ -1,0 +1,72 @@
+// Reads the tables and writes the score in the format that the file's name asks for.
+#include "cli/score_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+
+#include "terrace/base/error.h"
+#include "terrace/base/files/file.h"
+#include "terrace/base/terminal/log.h"
+#include "terrace/score/run_of_row.h"
+#include "terrace/score/score_report.h"
+
+namespace terrace::cli {
+namespace {
+
+void write_score(const std::string& file, const score::Score& score) {
+  if (file.ends_with(".json")) return write_text_atomically(file, score::json_of(score).dump(2) + "\n");
+  if (file.ends_with(".csv")) return write_text_atomically(file, score::csv_of(score));
+  if (file.ends_with(".svg")) return write_text_atomically(file, score::picture_of(score));
+  throw UserError::of("--output {} must end in .json, .csv or .svg", file);
+}
+
+}  // namespace
+
+CLI::Option* add_score_options(CLI::App& command, ScoreArguments& arguments) {
+  CLI::Option* score = command.add_option("--score", arguments.tables,
+                                          "Instead of planning a configuration: compare predictions with a table of "
+                                          "published runs, a CSV file; may be given "
+                                          "again (docs/planning.md)");
+  score->allow_extra_args(false);
+  command.add_option("--output", arguments.output, "File for the score: .json, .csv, or .svg for a picture")
+      ->needs(score);
+  command
+      .add_option("--errors", arguments.errors,
+                  "File for the errors by kind of layout, as JSON, from which plans take their intervals")
+      ->needs(score);
+  return score;
+}
+
+void print_score(const CLI::App& command, const PlannedTarget& planned, const ScoreArguments& arguments, bool json) {
+  const auto given = [&](const char* option, const std::string& value) {
+    return command.get_option(option)->count() > 0 ? value : std::string();
+  };
+  const score::Given all_rows{.machine = given("--machine", planned.machine),
+                              .software = given("--software", planned.software),
+                              .overrides = planned.overrides};
+  std::vector<score::PublishedRun> runs;
+  for (const std::string& file : arguments.tables) {
+    const score::PublishedTable table(file);
+    if (!table.unknown().empty()) {
+      log_info("{}: these columns count for nothing: {}", file, fmt::join(table.unknown(), ", "));
+    }
+    const std::vector<score::PublishedRun> of_table = score::runs_of(table, all_rows);
+    runs.insert(runs.end(), of_table.begin(), of_table.end());
+  }
+  const score::Score score = score::score(runs);
+  if (json) {
+    fmt::print("{}\n", score::json_of(score).dump());
+  } else {
+    fmt::print("{}", score::text_of(score));
+  }
+  if (!arguments.output.empty()) write_score(arguments.output, score);
+  if (!arguments.errors.empty()) {
+    const std::vector<plan::PublishedErrors> errors = plan::summarize(score::compared(score));
+    write_text_atomically(arguments.errors, plan::json_of(errors).dump(2) + "\n");
+  }
+  if (score.scored.empty()) throw UserError("no row can be scored", ExitCode::infeasible);
+}
+
+}  // namespace terrace::cli
