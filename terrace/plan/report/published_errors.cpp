@@ -99,7 +99,8 @@ std::vector<PublishedErrors> read_published_errors(const std::string& json) {
     for (const Json& one : Json::parse(json)) errors.push_back(record_of<PublishedErrors>(one));
     return errors;
   } catch (const Json::exception& error) {
-    throw UserError::of("the errors of published runs are not as terrace plan --score --errors writes them: {}", error.what());
+    throw UserError::of("the errors of published runs are not as terrace plan --score --errors writes them: {}",
+                        error.what());
   }
 }
 
