@@ -1,6 +1,7 @@
 // Tests reading: values, derived zeros, types, places, unknown names, overrides, refused features.
 #include <gtest/gtest.h>
 
+#include "terrace/config/load_for_plan.h"
 #include "terrace/config/other_names.h"
 #include "tests/config/config_cases.h"
 
@@ -21,6 +22,20 @@ TEST(Parse, ReadsValuesAndKeepsDefaults) {
   EXPECT_EQ(config.checkpoint.folder, "runs/small");
   EXPECT_EQ(models::gpt::model_of(config).norm_epsilon, models::gpt::ModelConfig{}.norm_epsilon);
   EXPECT_EQ(config.train.precision, Precision::fp32);
+}
+
+TEST(Parse, NeedsOnlyTheTablesOfAPlannerToPlan) {
+  const std::string model = valid_toml.substr(0, valid_toml.find("[data]"));
+  const std::string toml = model + "[train]\nglobal_batch = 2\nsteps = 3\n";
+  const Config config = parse_for_plan(toml, "a launch", models::planned_families(), {"train.steps=4"});
+  EXPECT_EQ(config.train.steps, 4);
+  EXPECT_EQ(models::gpt::model_of(config), models::gpt::model_of(valid()));
+  try {
+    parse_for_plan(model, "a launch", models::planned_families());
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("a launch: train.global_batch is missing"), std::string::npos);
+  }
 }
 
 TEST(Parse, DerivesZeros) {
