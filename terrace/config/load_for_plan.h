@@ -17,8 +17,4 @@ Config load_for_plan(const std::filesystem::path& path, const Families& families
 Config parse_for_plan(const std::string& toml, const std::string& file_name, const Families& families,
                       const std::vector<std::string>& overrides = {}, IdleKeys idle = IdleKeys::warn);
 
-// Does so with the text of a configuration, which messages call `file_name`.
-Config parse_for_plan(const std::string& toml, const std::string& file_name, const Families& families,
-                      const std::vector<std::string>& overrides = {}, IdleKeys idle = IdleKeys::warn);
-
 }  // namespace terrace::config

@@ -5,7 +5,7 @@ from .tree import Finding, room_of
 
 # Rooms that stay free of torch, MPI, NCCL and CUDA, whatever the build file says.
 TORCH_FREE = {"base", "config", "machine", "mesh", "schedule", "layers", "data", "forecast", "observe", "planned_models", "plan", "score", "search",
-              "ensemble", "doctor", "launch"}
+              "ensemble", "doctor", "launch", "translate"}
 # Everyone may include these without a word in the build file.
 OPEN_ROOMS = {"base", "config"}
 OPEN_HEADERS = {"observe/metrics.h"}
