@@ -19,22 +19,12 @@
 #include "terrace/models/planned_families.h"
 #include "terrace/plan/layouts/best.h"
 #include "terrace/plan/report/plan_report.h"
+#include "terrace/translate/translation_report.h"
 
 namespace terrace::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The keys that training needs and the configuration lacks, as the error of reading it; "" if there are none.
-std::string missing_for_training(const PlannedTarget& planned) {
-  try {
-    config::parse(read_text(planned.config), planned.config, models::planned_families(), planned.overrides,
-                  config::IdleKeys::accept);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // `of` is what it is the fastest of.
 void write_fastest(const PlannedTarget& planned, const plan::Change& fastest, const std::string& of,
@@ -47,7 +37,7 @@ void write_fastest(const PlannedTarget& planned, const plan::Change& fastest, co
                   of, planned.config, counted(static_cast<uint64_t>(target.devices), "device"), target.machine.name,
                   target.software.name, format_seconds(prediction.step_seconds), 100 * prediction.mfu(),
                   format_bytes(prediction.fullest().memory.total()), config::dump(fastest.config)));
-  const std::string missing = missing_for_training(planned);
+  const std::string missing = planned.missing_for_training();
   if (!missing.empty()) {
     log_warning("{} is for planning only, and has examples where {} lacks keys that training needs: {}", file,
                 planned.config, missing);
@@ -87,14 +77,16 @@ void check_batches(const BestArguments& arguments, bool has_noise_scale) {
   }
 }
 
-// Prints the object or the text, and with it the name of the file that was written.
-void print_result(Json object, const std::string& text, const std::string& file, bool json) {
+// Prints the object or the text, and with it the translated launch and the name of the file that was written.
+void print_result(Json object, const std::string& text, const PlannedTarget& planned, const std::string& file,
+                  bool json) {
   if (json) {
+    if (planned.translation) object["translation"] = translate::json_of(*planned.translation);
     if (!file.empty()) object["written"] = file;
     fmt::print("{}\n", object.dump());
     return;
   }
-  fmt::print("{}", text);
+  fmt::print("{}{}", planned.translation_text(), text);
   if (!file.empty()) fmt::print("{}\n", file);
 }
 
@@ -122,8 +114,9 @@ CLI::Option* add_best_options(CLI::App& command, BestArguments& arguments) {
       ->delimiter(',')
       ->check(positive())
       ->needs(best);
-  command.add_option("--write", arguments.file, "With --best: file for the configuration of the fastest layout")
-      ->needs(best);
+  command.add_option(
+      "--write", arguments.file,
+      "File for the configuration of the fastest layout of --best, or without it of a translated launch");
   return best;
 }
 
@@ -146,13 +139,13 @@ void print_best_layouts(const PlannedTarget& planned, const BestArguments& argum
     progress.clear();
     write(best.batches.front().layout,
           fmt::format("{} to the same loss", counted(static_cast<uint64_t>(arguments.batches.size()), "global batch")));
-    return print_result(plan::json_of(best, target), plan::text_of(best, target, config.family->samples),
+    return print_result(plan::json_of(best, target), plan::text_of(best, target, config.family->samples), planned,
                         arguments.file, json);
   }
   const plan::BestLayouts best = plan::best_layouts(config, target, options);
   progress.clear();
   write(best.layouts.front(), counted(static_cast<uint64_t>(best.legal), "layout"));
-  print_result(plan::json_of(best, target), plan::text_of(best, target), arguments.file, json);
+  print_result(plan::json_of(best, target), plan::text_of(best, target), planned, arguments.file, json);
 }
 
 }  // namespace terrace::cli

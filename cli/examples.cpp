@@ -66,6 +66,11 @@ std::vector<Example> examples_about_runs() {
        "terrace plan configs/frontier-175b.toml --machine frontier --devices 1024 --set layout.tensor=4 --set "
        "layout.pipeline=16 --set layout.sharding=zero1",
        "Predict memory and time of a large run on a supercomputer"},
+      {"plan",
+       "terrace plan --from-megatron \"--num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 "
+       "--micro-batch-size 4 --global-batch-size 512 --train-iters 1000 --vocab-size 50257 --bf16\" --machine "
+       "dgx-a100-80gb --devices 64",
+       "Plan a launch of Megatron-LM"},
       {"plan", "terrace plan configs/tiny.toml --json", "Print the prediction for a laptop as JSON"},
       {"plan",
        "terrace plan configs/frontier-22b.toml --machine frontier --devices 16 --best --set layout.pipeline=2 "

@@ -15,6 +15,7 @@
 #include "cli/planned_target.h"
 #include "cli/ranges.h"
 #include "cli/score_table.h"
+#include "cli/translated_launch.h"
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
 #include "terrace/base/system/start_watch.h"
@@ -23,23 +24,36 @@
 #include "terrace/plan/layouts/scaling.h"
 #include "terrace/plan/report/plan_page.h"
 #include "terrace/plan/report/plan_report.h"
+#include "terrace/translate/translation_report.h"
 
 namespace terrace::cli {
 namespace {
 
 void print_scaling(const config::Config& config, const plan::Target& target, const std::vector<int64_t>& devices,
-                   const std::optional<plan::GivenNoiseScale>& noise_scale, bool json) {
+                   const std::optional<plan::GivenNoiseScale>& noise_scale, const PlannedTarget& planned, bool json) {
   const plan::Scaling table = plan::scaling(config, target, devices);
   if (json) {
     Json object = plan::json_of(table);
     if (noise_scale) object["same_loss"] = plan::json_of(*noise_scale, table);
+    if (planned.translation) object["translation"] = translate::json_of(*planned.translation);
     fmt::print("{}\n", object.dump());
   } else {
-    fmt::print("{}{}", plan::text_of(table, config.family->items),
+    fmt::print("{}{}{}", planned.translation_text(), plan::text_of(table, config.family->items),
                noise_scale ? plan::text_of(*noise_scale, table, config.family->samples) : "");
   }
   const std::string reason = plan::why_none_fits(table);
   if (!reason.empty()) throw UserError(reason, ExitCode::infeasible);
+}
+
+void print_plan(const plan::Plan& plan, const PlannedTarget& planned, const std::string& written, bool json) {
+  if (json) {
+    Json object = plan::json_of(plan);
+    if (planned.translation) object["translation"] = translate::json_of(*planned.translation);
+    if (!written.empty()) object["written"] = written;
+    fmt::print("{}\n", object.dump());
+    return;
+  }
+  fmt::print("{}{}{}", planned.translation_text(), plan::text_of(plan), written.empty() ? "" : written + "\n");
 }
 
 // Returns no noise scale where the option has no text.
@@ -57,6 +71,7 @@ std::optional<plan::GivenNoiseScale> noise_scale_of(const std::string& text) {
 void add_plan_command(CLI::App& app) {
   struct Arguments {
     PlannedTarget target;
+    TranslationArguments launch;
     BestArguments best;
     ScoreArguments score;
     std::string tokens, noise_scale;
@@ -67,7 +82,8 @@ void add_plan_command(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
       app.add_subcommand("plan", "Predict the memory and the time of a step on a machine, without running anything");
-  arguments->target.add_to(*command, /*needs_config=*/false);
+  arguments->target.add_to(*command);
+  add_launch_options(*command, arguments->launch);
   CLI::Option* best = add_best_options(*command, arguments->best);
   CLI::Option* score = add_score_options(*command, arguments->score);
   CLI::Option* scaling =
@@ -105,9 +121,16 @@ void add_plan_command(CLI::App& app) {
     if (!arguments->score.tables.empty()) {
       return print_score(*command, arguments->target, arguments->score, arguments->json);
     }
-    if (arguments->target.config.empty()) throw UserError("config is required: name a configuration, or --score TABLE");
     const Activity activity("planning");
     const std::optional<plan::GivenNoiseScale> noise_scale = noise_scale_of(arguments->noise_scale);
+    translate_launch(arguments->launch,
+                     arguments->scaling.empty() ? arguments->target.devices : arguments->scaling.front(),
+                     arguments->target);
+    const std::string& written = arguments->best.file;
+    if (!written.empty() && arguments->best.count == 0 &&
+        (arguments->target.translation == std::nullopt || !arguments->scaling.empty())) {
+      throw UserError("--write requires --best, or a launch to translate, such as by --from-megatron");
+    }
     if (arguments->best.count > 0) {
       return print_best_layouts(arguments->target, arguments->best, noise_scale, arguments->json);
     }
@@ -115,12 +138,13 @@ void add_plan_command(CLI::App& app) {
     if (!arguments->scaling.empty()) arguments->target.devices = arguments->scaling.front();
     const plan::Target target = arguments->target.load_target();
     if (!arguments->scaling.empty()) {
-      return print_scaling(config, target, arguments->scaling, noise_scale, arguments->json);
+      return print_scaling(config, target, arguments->scaling, noise_scale, arguments->target, arguments->json);
     }
     std::optional<double> items;
     if (!arguments->tokens.empty()) items = item_count_of("--tokens", arguments->tokens);
     const plan::Plan plan = plan::make_plan(config, target, items, noise_scale);
-    fmt::print("{}", arguments->json ? plan::json_of(plan).dump() + "\n" : plan::text_of(plan));
+    if (!written.empty()) write_translation(arguments->target, config, written);
+    print_plan(plan, arguments->target, written, arguments->json);
     if (!arguments->report.empty()) {
       write_text_atomically(arguments->report, plan::plan_page(plan, arguments->target.config,
                                                                plan_command(arguments->target, target.devices)));

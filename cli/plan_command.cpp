@@ -6,8 +6,11 @@
 namespace terrace::cli {
 
 std::string plan_command(const PlannedTarget& target, int64_t devices) {
-  std::string command = "terrace plan " + shell_word(target.config) + " --machine " + shell_word(target.machine) +
-                        " --software " + shell_word(target.software) + " --devices " + std::to_string(devices);
+  std::string command = "terrace plan";
+  if (!target.text) command += " " + shell_word(target.config);
+  for (const std::string& word : target.launch) command += " " + shell_word(word);
+  command += " --machine " + shell_word(target.machine) + " --software " + shell_word(target.software) + " --devices " +
+             std::to_string(devices);
   for (const std::string& setting : target.overrides) command += " --set " + shell_word(setting);
   return command;
 }

@@ -6,16 +6,18 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/ranges.h"
+#include "terrace/base/error.h"
+#include "terrace/base/files/file.h"
 #include "terrace/base/terminal/log.h"
 #include "terrace/base/text/units.h"
 #include "terrace/config/load_for_plan.h"
 #include "terrace/models/planned_families.h"
+#include "terrace/translate/translation_report.h"
 
 namespace terrace::cli {
 
-void PlannedTarget::add_to(CLI::App& command, bool needs_config) {
-  command.add_option("config", config, "Configuration file; [model], [train] and [layout] are enough")
-      ->required(needs_config);
+void PlannedTarget::add_to(CLI::App& command) {
+  command.add_option("config", config, "Configuration file; [model], [train] and [layout] are enough")->required();
   command.add_option("--set", overrides, "Replace one key: section.key=value; may be given again")
       ->allow_extra_args(false);
   command.add_option("--machine", machine,
@@ -25,9 +27,37 @@ void PlannedTarget::add_to(CLI::App& command, bool needs_config) {
 }
 
 config::Config PlannedTarget::load_config(config::IdleKeys idle) const {
-  config::Config loaded = config::load_for_plan(config, models::planned_families(), overrides, idle);
+  config::Config loaded;
+  try {
+    loaded = text ? config::parse_for_plan(*text, config, models::planned_families(), all_overrides(), idle)
+                  : config::load_for_plan(config, models::planned_families(), all_overrides(), idle);
+  } catch (const UserError& error) {
+    if (!translation) throw;
+    throw UserError::of("{}\nThe configuration is the translation of a launch:\n{}", error.what(),
+                        translate::text_of(*translation));
+  }
   if (!loaded.idle.empty()) log_warning("keys without effect in this run:\n  {}", fmt::join(loaded.idle, "\n  "));
   return loaded;
+}
+
+std::vector<std::string> PlannedTarget::all_overrides() const {
+  std::vector<std::string> all = translated;
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return all;
+}
+
+std::string PlannedTarget::translation_text() const {
+  return translation ? translate::text_of(*translation) + "\n" : "";
+}
+
+std::string PlannedTarget::missing_for_training() const {
+  try {
+    config::parse(text ? *text : read_text(config), config, models::planned_families(), all_overrides(),
+                  config::IdleKeys::accept);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
 }
 
 plan::Target PlannedTarget::load_target() const {
