@@ -66,20 +66,56 @@ std::optional<plan::GivenNoiseScale> noise_scale_of(const std::string& text) {
   }
 }
 
+struct PlanArguments {
+  PlannedTarget target;
+  TranslationArguments launch;
+  BestArguments best;
+  ScoreArguments score;
+  std::string tokens, noise_scale;
+  std::vector<int64_t> scaling;
+  std::string report;
+  bool json = false;
+};
+
+void plan_as_asked(PlanArguments& arguments, const CLI::App& command) {
+  stop_on_signals();
+  if (!arguments.score.tables.empty()) {
+    return print_score(command, arguments.target, arguments.score, arguments.json);
+  }
+  const Activity activity("planning");
+  const std::optional<plan::GivenNoiseScale> noise_scale = noise_scale_of(arguments.noise_scale);
+  translate_launch(arguments.launch, arguments.scaling.empty() ? arguments.target.devices : arguments.scaling.front(),
+                   arguments.target);
+  const std::string& written = arguments.best.file;
+  if (!written.empty() && arguments.best.count == 0 &&
+      (arguments.target.translation == std::nullopt || !arguments.scaling.empty())) {
+    throw UserError("--write requires --best, or a launch to translate, such as by --from-megatron");
+  }
+  if (arguments.best.count > 0) {
+    return print_best_layouts(arguments.target, arguments.best, noise_scale, arguments.json);
+  }
+  const config::Config config = arguments.target.load_config();
+  if (!arguments.scaling.empty()) arguments.target.devices = arguments.scaling.front();
+  const plan::Target target = arguments.target.load_target();
+  if (!arguments.scaling.empty()) {
+    return print_scaling(config, target, arguments.scaling, noise_scale, arguments.target, arguments.json);
+  }
+  std::optional<double> items;
+  if (!arguments.tokens.empty()) items = item_count_of("--tokens", arguments.tokens);
+  const plan::Plan plan = plan::make_plan(config, target, items, noise_scale);
+  if (!written.empty()) write_translation(arguments.target, config, written);
+  print_plan(plan, arguments.target, written, arguments.json);
+  if (!arguments.report.empty()) {
+    write_text_atomically(arguments.report, plan::plan_page(plan, arguments.target.config,
+                                                            plan_command(arguments.target, target.devices)));
+  }
+  if (!plan.prediction.feasible()) throw UserError(plan.prediction.reason, ExitCode::infeasible);
+}
+
 }  // namespace
 
 void add_plan_command(CLI::App& app) {
-  struct Arguments {
-    PlannedTarget target;
-    TranslationArguments launch;
-    BestArguments best;
-    ScoreArguments score;
-    std::string tokens, noise_scale;
-    std::vector<int64_t> scaling;
-    std::string report;
-    bool json = false;
-  };
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<PlanArguments>();
   CLI::App* command =
       app.add_subcommand("plan", "Predict the memory and the time of a step on a machine, without running anything");
   arguments->target.add_to(*command);
@@ -95,8 +131,6 @@ void add_plan_command(CLI::App& app) {
           ->delimiter(',')
           ->check(positive());
   scaling->excludes(best)->excludes(command->get_option("--devices"));
-  score->excludes(best)->excludes(scaling)->excludes(command->get_option("--devices"));
-  score->excludes(command->get_option("config"));
   command
       ->add_option(
           "--report", arguments->report,
@@ -113,44 +147,14 @@ void add_plan_command(CLI::App& app) {
                       "The gradient noise scale in samples, or the folder of a run that measured it: batches are "
                       "compared by steps, samples and time to the same loss");
   command->add_flag("--json", arguments->json, "Print one JSON object");
+  for (const char* other : {"config", "--devices", "--best", "--scaling", "--report", "--tokens", "--noise-scale",
+                            "--from-megatron", "--from-deepspeed", "--from-torchtitan"}) {
+    score->excludes(command->get_option(other));
+  }
   command->footer(
       "The exit code is 0 if the run fits the machine and 3 if it does not, as if no layout or no number of devices "
       "does.");
-  command->callback([arguments, command] {
-    stop_on_signals();
-    if (!arguments->score.tables.empty()) {
-      return print_score(*command, arguments->target, arguments->score, arguments->json);
-    }
-    const Activity activity("planning");
-    const std::optional<plan::GivenNoiseScale> noise_scale = noise_scale_of(arguments->noise_scale);
-    translate_launch(arguments->launch,
-                     arguments->scaling.empty() ? arguments->target.devices : arguments->scaling.front(),
-                     arguments->target);
-    const std::string& written = arguments->best.file;
-    if (!written.empty() && arguments->best.count == 0 &&
-        (arguments->target.translation == std::nullopt || !arguments->scaling.empty())) {
-      throw UserError("--write requires --best, or a launch to translate, such as by --from-megatron");
-    }
-    if (arguments->best.count > 0) {
-      return print_best_layouts(arguments->target, arguments->best, noise_scale, arguments->json);
-    }
-    const config::Config config = arguments->target.load_config();
-    if (!arguments->scaling.empty()) arguments->target.devices = arguments->scaling.front();
-    const plan::Target target = arguments->target.load_target();
-    if (!arguments->scaling.empty()) {
-      return print_scaling(config, target, arguments->scaling, noise_scale, arguments->target, arguments->json);
-    }
-    std::optional<double> items;
-    if (!arguments->tokens.empty()) items = item_count_of("--tokens", arguments->tokens);
-    const plan::Plan plan = plan::make_plan(config, target, items, noise_scale);
-    if (!written.empty()) write_translation(arguments->target, config, written);
-    print_plan(plan, arguments->target, written, arguments->json);
-    if (!arguments->report.empty()) {
-      write_text_atomically(arguments->report, plan::plan_page(plan, arguments->target.config,
-                                                               plan_command(arguments->target, target.devices)));
-    }
-    if (!plan.prediction.feasible()) throw UserError(plan.prediction.reason, ExitCode::infeasible);
-  });
+  command->callback([arguments, command] { plan_as_asked(*arguments, *command); });
 }
 
 }  // namespace terrace::cli

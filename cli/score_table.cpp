@@ -15,11 +15,15 @@
 namespace terrace::cli {
 namespace {
 
-void write_score(const std::string& file, const score::Score& score) {
-  if (file.ends_with(".json")) return write_text_atomically(file, score::json_of(score).dump(2) + "\n");
-  if (file.ends_with(".csv")) return write_text_atomically(file, score::csv_of(score));
-  if (file.ends_with(".svg")) return write_text_atomically(file, score::picture_of(score));
+void check_ending(const std::string& file) {
+  if (file.empty() || file.ends_with(".json") || file.ends_with(".csv") || file.ends_with(".svg")) return;
   throw UserError::of("--output {} must end in .json, .csv or .svg", file);
+}
+
+void write_score(const std::string& file, const score::Score& score) {
+  if (file.ends_with(".json")) write_text_atomically(file, score::json_of(score).dump(2) + "\n");
+  if (file.ends_with(".csv")) write_text_atomically(file, score::csv_of(score));
+  if (file.ends_with(".svg")) write_text_atomically(file, score::picture_of(score));
 }
 
 }  // namespace
@@ -40,6 +44,7 @@ CLI::Option* add_score_options(CLI::App& command, ScoreArguments& arguments) {
 }
 
 void print_score(const CLI::App& command, const PlannedTarget& planned, const ScoreArguments& arguments, bool json) {
+  check_ending(arguments.output);
   const auto given = [&](const char* option, const std::string& value) {
     return command.get_option(option)->count() > 0 ? value : std::string();
   };

@@ -10,6 +10,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
+#include "terrace/base/text/byte_order_mark.h"
 #include "terrace/base/text/csv.h"
 #include "terrace/base/text/lower_case.h"
 
@@ -108,7 +109,9 @@ std::vector<std::string> cells_of(const std::string& line, const std::string& fi
 }  // namespace
 
 PublishedTable::PublishedTable(const std::string& file) : file_(file) {
-  std::istringstream text(read_text(file));
+  std::string content = read_text(file);
+  if (content.starts_with(utf8_mark)) content.erase(0, utf8_mark.size());
+  std::istringstream text(content);
   std::string line;
   int64_t number = 0;
   while (std::getline(text, line)) {

@@ -24,6 +24,36 @@ class Machines(CommandTest):
         self.expect(0, terrace("plan", "configs/tiny.toml", "--machine", machine, "--set", "train.precision=bf16"))
 
 
+class Scores(CommandTest):
+    TABLE = "id,model,layers,hidden,heads,vocab,seq,gpu,gpus,software,tp,pp,mbs,gbs,precision,recompute,sec_per_iter\n"
+
+    def table(self, rows):
+        file = self.scratch() / "runs.csv"
+        file.write_text(self.TABLE + rows)
+        return file
+
+    def test_a_row_is_predicted_as_plan_predicts_its_configuration(self):
+        table = self.table("a,1.7B,24,2304,24,51200,2048,A100 80GB,32,Megatron-LM,1,1,16,512,fp16,full,3.5\n")
+        output = self.scratch() / "score.csv"
+        score = json.loads(self.expect(0, terrace("plan", "--score", table, "--json", "--output", output)).stdout)
+        config = self.scratch() / "a.toml"
+        config.write_text('[model]\nfamily = "gpt"\nlayers = 24\nwidth = 2304\nheads = 24\nsequence = 2048\nvocabulary = 51200\n'
+                          '[train]\nsteps = 1\nglobal_batch = 512\nmicro_batch = 16\nprecision = "fp16"\ngradient_type = "fp16"\nrecompute = "full"\n')  # fmt: skip
+        plan = json.loads(self.expect(0, terrace("plan", config, "--machine", "dgx-a100-80gb", "--software", "megatron", "--devices", 32, "--json")).stdout)
+        self.assertEqual(score["runs"][0]["predicted_seconds"], plan["step_seconds"])
+        self.assertAlmostEqual(score["all"]["mean_error"], plan["step_seconds"] / 3.5 - 1)
+        self.assertIn("runs.csv,2,a,1.7B,32,dgx-a100-80gb,megatron,one stage over nodes,", output.read_text())
+
+    def test_rows_and_options_that_cannot_be_used_are_named(self):
+        table = self.table("b,1.7B,24,2304,24,51200,2048,TPU,32,Megatron-LM,1,1,16,512,fp16,full,3.5\n")
+        self.expect(3, terrace("plan", "--score", table), "no row can be scored")
+        self.assertIn('runs.csv:2 b: no machine is known as "TPU"; name one by --machine', terrace("plan", "--score", table).stdout)
+        self.expect(0, terrace("plan", "--score", table, "--machine", "dgx-h100"))
+        self.expect(2, terrace("plan", "--score", table, "--output", "score.txt"), "must end in .json, .csv or .svg")
+        self.expect(2, terrace("plan", "configs/tiny.toml", "--score", table), "excludes")
+        self.expect(2, terrace("plan", "--score", self.scratch() / "none.csv"), "none.csv")
+
+
 class BestLayouts(CommandTest):
     def best(self, *more):
         return terrace("plan", "configs/frontier-22b.toml", "--machine", "frontier", "--devices", 16, "--best", *more)
