@@ -46,6 +46,35 @@ TEST(BestLayouts, NoVariationIsFaster) {
   }
 }
 
+TEST(BestLayouts, DifferInTheirSizes) {
+  const Target target{.machine = small_machine(), .software = {}, .devices = 8};
+  const BestLayouts best = best_layouts(four_layers_of_48(), target, {.count = 6});
+  ASSERT_EQ(best.layouts.size(), 6U);
+  std::set<std::tuple<int64_t, int64_t, int64_t, bool>> sizes;
+  for (const Change& one : best.layouts) {
+    const config::LayoutConfig& layout = one.config.layout;
+    const bool cuts_weights = layout.sharding > config::Sharding::zero2;
+    sizes.emplace(layout.tensor, layout.pipeline, one.config.train.micro_batch, cuts_weights);
+  }
+  EXPECT_EQ(sizes.size(), 6U);
+}
+
+// Links between nodes that are as fast as those inside make tensor groups over two nodes of four the fastest, by less
+// than what is asked for, or by more.
+TEST(BestLayouts, KeepTensorGroupsInsideTheNodeUnlessMuchIsGained) {
+  Target target{.machine = computing_machine(), .software = {}, .devices = 8};
+  config::Config config = small_gpt(4, 48, 8);
+  config.train.global_batch = 1;
+  const BestLayouts free = best_layouts(config, target, {.over_nodes_margin = 0});
+  ASSERT_EQ(free.layouts.front().config.layout.tensor, 8);
+  EXPECT_FALSE(free.over_nodes);
+  const BestLayouts inside = best_layouts(config, target, {.over_nodes_margin = 100});
+  EXPECT_LE(inside.layouts.front().config.layout.tensor, 4);
+  ASSERT_TRUE(inside.over_nodes);
+  EXPECT_EQ(inside.over_nodes->config.layout.tensor, 8);
+  EXPECT_EQ(inside.over_nodes->prediction.step_seconds, free.layouts.front().prediction.step_seconds);
+}
+
 TEST(BestLayouts, LeaveOutWhatDoesNotFit) {
   Target target{.machine = small_machine(), .software = {}, .devices = 4};
   const BestLayouts free = best_layouts(four_layers_of_48(), target, {});

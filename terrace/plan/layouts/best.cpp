@@ -20,6 +20,7 @@
 #include "terrace/config/family.h"
 #include "terrace/plan/layouts/layout_space.h"
 #include "terrace/plan/time/predicted_costs.h"
+#include "terrace/plan/time/tensor_reach.h"
 #include "terrace/plan/time/variation.h"
 #include "terrace/schedule/rank_share.h"
 
@@ -31,7 +32,18 @@ struct Candidate {
   size_t number = 0;
   double bytes = 0;
   double least_seconds = 0;
+  bool leaves_node = false;  // its tensor groups do
 };
+
+// The sizes by which layouts that are listed differ from each other.
+using ListedSizes = std::tuple<int64_t, int64_t, int64_t, bool>;
+
+ListedSizes sizes_of(const config::Config& config) {
+  const config::Sharding sharding = config.layout.sharding;
+  const bool cuts_weights =
+      sharding != config::Sharding::ddp && sharding != config::Sharding::zero1 && sharding != config::Sharding::zero2;
+  return {config.layout.tensor, config.layout.pipeline, config.train.micro_batch, cuts_weights};
+}
 
 // Unit tables are the same for all layouts that cut a micro-batch in the same way. The costs by which units are divided
 // among stages have the same proportions in all of them.
@@ -95,12 +107,8 @@ class Search {
                      .simulated = simulated_,
                      .kept = kept_settings(),
                      .allowed = options_.limits.text};
-    for (const auto& [seconds, number] : found_) {
-      const config::Config& layout = layouts_[number];
-      best.layouts.push_back({.settings = differences(config_, layout),
-                              .config = layout,
-                              .prediction = predict(planned(number), target_)});
-    }
+    for (const auto& [seconds, number] : found_) best.layouts.push_back(change(number));
+    if (over_nodes_.first < best.layouts.front().prediction.step_seconds) best.over_nodes = change(over_nodes_.second);
     return best;
   }
 
@@ -109,6 +117,12 @@ class Search {
     const config::Config layout = divided(layouts_[number], target_.software);
     const int64_t data_ranks = target_.devices / layout.layout.tensor / layout.layout.pipeline;
     return on_target({layout, target_.devices, target_.ranks_per_node(), cache_.of(layout, data_ranks)}, target_);
+  }
+
+  Change change(size_t number) {
+    const config::Config& layout = layouts_[number];
+    return {
+        .settings = differences(config_, layout), .config = layout, .prediction = predict(planned(number), target_)};
   }
 
   // Calls body(i) for every i below `count`, on all cores.
@@ -132,8 +146,11 @@ class Search {
       for (int64_t stage = 0; stage < run->placement.stages; ++stage) {
         one.bytes = std::max(one.bytes, stage_memory(*run, stage, target_.software).total());
       }
-      if (one.bytes <= memory)
-        one.least_seconds = least_seconds(*run, PredictedCosts(*run, target_.machine, target_.software));
+      if (one.bytes <= memory) {
+        one.leaves_node = tensor_leaves_domain(run->mesh, target_.machine);
+        one.least_seconds =
+            handicap(one) * least_seconds(*run, PredictedCosts(*run, target_.machine, target_.software));
+      }
       const std::lock_guard lock(mutex_);
       if (one.bytes <= memory) candidates_.push_back(one);
       if (one.bytes < smallest_.bytes || smallest_.bytes == 0) smallest_ = one;
@@ -189,15 +206,35 @@ class Search {
       const Candidate& one = candidates_[index];
       {
         const std::lock_guard lock(mutex_);
-        if (!options_.simulates_all && one.least_seconds >= worst_of_best()) return;
+        if (!options_.simulates_all && one.least_seconds >= worst_of_best() && !may_be_mentioned(one)) return;
         ++simulated_;
       }
       const double seconds = predict(planned(one.number), target_).step_seconds;
       const std::lock_guard lock(mutex_);
-      found_.emplace(seconds, one.number);
-      if (found_.size() > options_.count) found_.erase(std::prev(found_.end()));
+      if (one.leaves_node) over_nodes_ = std::min(over_nodes_, {seconds, one.number});
+      add_found(handicap(one) * seconds, one.number);
       if (options_.progress) options_.progress(static_cast<double>(index) / static_cast<double>(candidates_.size()));
     });
+  }
+
+  // A layout whose tensor groups leave the node counts as so many times as long.
+  double handicap(const Candidate& one) const { return one.leaves_node ? 1 + options_.over_nodes_margin : 1; }
+
+  void add_found(double seconds, size_t number) {
+    const ListedSizes sizes = sizes_of(layouts_[number]);
+    const auto same = std::ranges::find(found_, sizes, [&](const auto& one) { return sizes_of(layouts_[one.second]); });
+    if (same != found_.end()) {
+      if (*same <= std::pair(seconds, number)) return;
+      found_.erase(same);
+    }
+    found_.emplace(seconds, number);
+    if (found_.size() > options_.count) found_.erase(std::prev(found_.end()));
+  }
+
+  // Whether a layout may be the fastest whose tensor groups leave the node, and faster than the best one.
+  bool may_be_mentioned(const Candidate& one) const {
+    if (!one.leaves_node || found_.empty()) return one.leaves_node;
+    return one.least_seconds / handicap(one) < std::min(over_nodes_.first, found_.begin()->first);
   }
 
   double worst_of_best() const {
@@ -212,7 +249,9 @@ class Search {
   std::mutex mutex_;
   std::vector<Candidate> candidates_;
   Candidate smallest_;
-  std::set<std::pair<double, size_t>> found_;  // seconds and number of the best layouts so far
+  // Seconds, with the handicap, and number of the best layouts so far.
+  std::set<std::pair<double, size_t>> found_;
+  std::pair<double, size_t> over_nodes_{std::numeric_limits<double>::infinity(), 0};
   int64_t simulated_ = 0;
 };
 
@@ -243,6 +282,15 @@ std::string reason_of(const Prediction& best, const Prediction& second) {
                      100 * (second.step_seconds / best.step_seconds - 1), most, format_seconds(more));
 }
 
+// The number of layouts behind the first whose steps are within what tells layouts of its kind apart, and the first.
+int64_t tied_layouts(const std::vector<Change>& layouts, const Target& target) {
+  const std::string kind = layout_kind(layouts.front().config, target);
+  const auto found = std::ranges::find(published_errors(), kind, &PublishedErrors::kind);
+  if (found == published_errors().end()) return 1;
+  const double most = (1 + found->told_apart) * layouts.front().prediction.step_seconds;
+  return std::ranges::count_if(layouts, [&](const Change& one) { return one.prediction.step_seconds <= most; });
+}
+
 }  // namespace
 
 BestLayouts best_layouts(const config::Config& config, const Target& target, const BestOptions& options) {
@@ -252,6 +300,7 @@ BestLayouts best_layouts(const config::Config& config, const Target& target, con
   BestLayouts best = Search(config, target, with_second).run();
   if (best.layouts.size() > 1) best.why = reason_of(best.layouts[0].prediction, best.layouts[1].prediction);
   if (best.layouts.size() > options.count) best.layouts.resize(options.count);
+  best.tied = tied_layouts(best.layouts, target);
   return best;
 }
 

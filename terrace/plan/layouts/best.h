@@ -3,21 +3,32 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "terrace/plan/estimate.h"
 #include "terrace/plan/layouts/layout_space.h"
 #include "terrace/plan/prediction.h"
+#include "terrace/plan/report/published_errors.h"
 
 namespace terrace::plan {
 
 struct BestLayouts {
-  std::vector<Change> layouts = {};    // the fastest first; settings are the keys that differ from the configuration
-  int64_t legal = 0;                   // layouts that hold the rules and fit the ranks
-  int64_t fitting = 0;                 // legal layouts that fit the memory
-  int64_t simulated = 0;               // fitting layouts that were simulated; a lower bound shows the rest to be slower
-  std::string why = {};                // why the best layout is faster than the runner-up
+  // The fastest first; settings are the keys that differ from the configuration. Each has another tensor or pipeline
+  // size or micro-batch than the others, or cuts weights over data-parallel ranks where they do not: of layouts that
+  // share these the fastest stands for all.
+  std::vector<Change> layouts = {};
+  int64_t legal = 0;      // layouts that hold the rules and fit the ranks
+  int64_t fitting = 0;    // legal layouts that fit the memory
+  int64_t simulated = 0;  // fitting layouts that were simulated; a lower bound shows the rest to be slower
+  std::string why = {};   // why the best layout is faster than the runner-up
+  // The number of layouts, from the first on, whose predicted steps differ from the best one's by less than published
+  // layouts of one model are told apart; 1: the best one is told apart.
+  int64_t tied = 1;
+  // The fastest layout whose tensor groups leave the node, if its predicted step is shorter than that of the best one,
+  // but by no more than such predictions err; it is not preferred then.
+  std::optional<Change> over_nodes = {};
   std::vector<std::string> kept = {};  // settings of the keys that were kept, "layout.tensor=8"
   std::string allowed = {};            // LayoutLimits::text
 };
@@ -25,6 +36,9 @@ struct BestLayouts {
 struct BestOptions {
   size_t count = 1;  // the number of layouts
   LayoutLimits limits = {};
+  // The share by which a layout whose tensor groups leave the node must be faster than one whose groups stay inside, to
+  // be preferred: the width of the interval of published errors of such layouts.
+  double over_nodes_margin = uncertainty_of("tensor over nodes", published_errors());
   bool simulates_all = false;  // whether layouts that the lower bound excludes are simulated too
   // Called from time to time with the share of the layouts that is done.
   std::function<void(double)> progress = {};

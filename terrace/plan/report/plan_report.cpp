@@ -275,13 +275,21 @@ Json json_of(const BestLayouts& best, const Target& target) {
   json["layouts"] = Json::array();
   for (const Change& layout : best.layouts) {
     const Prediction& prediction = layout.prediction;
-    json["layouts"].push_back({{"set", layout.settings},
-                               {"step_seconds", prediction.step_seconds},
-                               {"mfu", prediction.mfu()},
-                               {"hfu", prediction.hfu()},
-                               {"bubble_share", prediction.bubble_share},
-                               {"queued_share", prediction.queued_share},
-                               {"memory_bytes", prediction.fullest().memory.total()}});
+    json["layouts"].push_back(
+        {{"set", layout.settings},
+         {"step_seconds", prediction.step_seconds},
+         {"mfu", prediction.mfu()},
+         {"hfu", prediction.hfu()},
+         {"bubble_share", prediction.bubble_share},
+         {"queued_share", prediction.queued_share},
+         {"memory_bytes", prediction.fullest().memory.total()},
+         {"interval", json_of(step_interval(layout.config, prediction, target, published_errors()))}});
+  }
+  json["tied"] = best.tied;
+  json["over_nodes"] = nullptr;
+  if (best.over_nodes) {
+    json["over_nodes"] = {{"set", best.over_nodes->settings},
+                          {"step_seconds", best.over_nodes->prediction.step_seconds}};
   }
   return json;
 }
@@ -298,8 +306,23 @@ std::string text_of(const BestLayouts& best, const Target& target) {
                         format_seconds(prediction.step_seconds), percent(prediction.mfu()), percent(prediction.hfu()),
                         percent(prediction.bubble_share), format_bytes(prediction.fullest().memory.total()),
                         fmt::join(layout.settings, " "));
+    const StepInterval interval = step_interval(layout.config, prediction, target, published_errors());
+    if (interval.outside.empty()) text += fmt::format("    {}\n", text_of(interval));
   }
-  return text + best.why + "\n";
+  text += best.why + "\n";
+  if (best.tied > 1) {
+    text += fmt::format(
+        "the first {} are a tie: their steps differ by less than published layouts of one model are told apart\n",
+        best.tied);
+  }
+  if (best.over_nodes) {
+    text += fmt::format(
+        "with tensor groups that leave the node the step would be predicted to take {}, which is less, but by less "
+        "than such "
+        "predictions err:\n    {}\n",
+        format_seconds(best.over_nodes->prediction.step_seconds), fmt::join(best.over_nodes->settings, " "));
+  }
+  return text;
 }
 
 }  // namespace terrace::plan

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 #include "terrace/base/error.h"
 #include "terrace/base/text/json_record.h"
@@ -32,6 +33,22 @@ double percentile(const std::vector<double>& ascending, double share) {
   return ascending.at(rank - 1);
 }
 
+// The median of the differences of errors between any two runs of one model, machine and program.
+double median_difference(const std::vector<ComparedRun>& runs) {
+  std::map<std::tuple<int64_t, std::string, std::string>, std::vector<double>> groups;
+  for (const ComparedRun& one : runs) groups[{one.parameters, one.machine, one.program}].push_back(one.error);
+  std::vector<double> differences;
+  for (const auto& [of, errors] : groups) {
+    for (size_t i = 0; i < errors.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) differences.push_back(std::abs(errors[i] - errors[j]));
+    }
+  }
+  if (differences.empty()) return 0;
+  const auto middle = differences.begin() + static_cast<std::ptrdiff_t>(differences.size() / 2);
+  std::nth_element(differences.begin(), middle, differences.end());
+  return std::round(1000 * *middle) / 1000;
+}
+
 PublishedErrors summary_of(const std::string& kind, const std::vector<ComparedRun>& runs) {
   PublishedErrors all{.kind = kind, .runs = static_cast<int64_t>(runs.size())};
   std::vector<double> errors;
@@ -46,6 +63,7 @@ PublishedErrors summary_of(const std::string& kind, const std::vector<ComparedRu
     all.fewest_parameters = std::min(all.fewest_parameters, one.parameters);
     all.most_parameters = std::max(all.most_parameters, one.parameters);
   }
+  all.told_apart = median_difference(runs);
   std::ranges::sort(errors);
   const bool many = all.runs >= enough_for_percentiles;
   // Three digits after the point, as the file has them.
@@ -72,6 +90,11 @@ std::string layout_kind(const config::Config& config, const Target& target) {
   return (config.layout.pipeline > 1 ? "pipeline " : "one stage ") + where;
 }
 
+double uncertainty_of(const std::string& kind, const std::vector<PublishedErrors>& errors) {
+  const auto found = std::ranges::find(errors, kind, &PublishedErrors::kind);
+  return found == errors.end() ? 0 : (1 + found->highest) / (1 + found->lowest) - 1;
+}
+
 std::vector<PublishedErrors> summarize(const std::vector<ComparedRun>& runs) {
   std::map<std::string, std::vector<ComparedRun>> by_kind;
   for (const ComparedRun& one : runs) by_kind[one.kind].push_back(one);
@@ -82,6 +105,7 @@ std::vector<PublishedErrors> summarize(const std::vector<ComparedRun>& runs) {
 
 void members_of(auto& json, MaybeConst<PublishedErrors> auto& one) {
   json("kind", one.kind)("runs", one.runs)("lowest", one.lowest)("highest", one.highest);
+  json("told_apart", one.told_apart);
   json("most_devices", one.most_devices)("fewest_parameters", one.fewest_parameters);
   json("most_parameters", one.most_parameters);
   json("families", one.families)("machines", one.machines)("programs", one.programs);

@@ -106,6 +106,11 @@ std::string TensorReach::warning() const {
     return fmt::format("{}; no layout with tensor {}, which stays inside, fits the memory", text, inside.tensor);
   }
   const double seconds = inside.fastest->prediction.step_seconds;
+  if (step_seconds < seconds) {
+    return fmt::format(
+        "{}; by prediction the step is still shorter than with tensor {}, which stays inside: {} instead of {}", text,
+        inside.tensor, format_seconds(step_seconds), format_seconds(seconds));
+  }
   return fmt::format("{}: the step takes {:.2f} times as long as with tensor {}, which stays inside: {} instead of {}",
                      text, step_seconds / seconds, inside.tensor, format_seconds(step_seconds),
                      format_seconds(seconds));
