@@ -171,6 +171,7 @@ void machine_keys(Table& table) {
     });
   });
   table.optional_table("launch", &Machine::launch, [](auto& launch) { launch_keys(launch); });
+  table.optional_table("noise", &Machine::noise, [](auto& noise) { noise_keys(noise); });
 }
 
 constexpr auto keys = [](auto& table) { machine_keys(table); };

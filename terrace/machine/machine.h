@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "terrace/config/config.h"
+#include "terrace/machine/noise.h"
 #include "terrace/machine/software.h"
 
 namespace terrace::machine {
@@ -133,6 +134,7 @@ struct Machine {
   Storage storage;
   double node_failure_hours = 0;  // mean time between failures of one node; 0: not stated
   Launch launch = {};
+  Noise noise = {};       // none: every device takes the same time for the same computation
   std::string file = {};  // that the description was read from; takes no part in the comparison; "": none
 
   int64_t devices() const { return tiers.empty() ? 1 : tiers.back().devices; }
@@ -143,7 +145,7 @@ struct Machine {
   bool operator==(const Machine& other) const {
     return name == other.name && about == other.about && known_as == other.known_as && device == other.device &&
            tiers == other.tiers && host == other.host && storage == other.storage &&
-           node_failure_hours == other.node_failure_hours && launch == other.launch;
+           node_failure_hours == other.node_failure_hours && launch == other.launch && noise == other.noise;
   }
 };
 
