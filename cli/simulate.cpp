@@ -1,20 +1,25 @@
-// terrace simulate CONFIG --trace FILE: writes what each stage does in a predicted step, for trace viewers.
+// terrace simulate CONFIG: times a predicted step, writes what each stage does in it for trace viewers, and draws steps
+// with the noise of the machine.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/commands.h"
 #include "cli/interruption.h"
 #include "cli/planned_target.h"
+#include "cli/ranges.h"
 #include "terrace/base/error.h"
 #include "terrace/base/system/start_watch.h"
 #include "terrace/base/text/json.h"
 #include "terrace/base/text/plural.h"
 #include "terrace/base/text/units.h"
+#include "terrace/plan/noise/drawn_steps.h"
+#include "terrace/plan/noise/noise_report.h"
 #include "terrace/plan/report/step_record.h"
 
 namespace terrace::cli {
@@ -56,6 +61,14 @@ std::string line_of(const plan::Prediction& prediction) {
                      100 * prediction.bubble_share, queued, counted(prediction.stages.size(), "stage"));
 }
 
+void check_noise(const machine::Machine& machine) {
+  if (machine.noise.is_stated()) return;
+  throw UserError::of(
+      "--draws needs the noise of the machine, and {} states none; add a table [noise], for example with "
+      "instruction_spread = 0.02 (terrace calibrate measures it), or leave --draws out",
+      machine.source());
+}
+
 }  // namespace
 
 void add_simulate_command(CLI::App& app) {
@@ -63,6 +76,7 @@ void add_simulate_command(CLI::App& app) {
     PlannedTarget target;
     std::string trace;
     std::vector<int64_t> stages;
+    int64_t draws = 0, seed = 0;
     bool json = false;
   };
   auto arguments = std::make_shared<Arguments>();
@@ -74,12 +88,21 @@ void add_simulate_command(CLI::App& app) {
   command->add_option("--stages", arguments->stages, "With --trace: the pipeline stages in it (if not given, all)")
       ->delimiter(',')
       ->needs(trace);
+  CLI::Option* draws = command
+                           ->add_option("--draws", arguments->draws,
+                                        "Draw so many steps with the noise that the machine's description states, and "
+                                        "say how much longer they take and what they wait for")
+                           ->check(positive());
+  command->add_option("--seed", arguments->seed, "With --draws: the same seed gives the same steps")
+      ->check(not_negative())
+      ->needs(draws);
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->footer("The exit code is 0 if the run fits the machine and 3 if it does not.");
   command->callback([arguments] {
     stop_on_signals();
     const Activity activity("simulating");
     const plan::Target target = arguments->target.load_target();
+    if (arguments->draws > 0) check_noise(target.machine);
     const plan::PlannedRun run = plan::planned_run(arguments->target.load_config(), target);
     const plan::SimulatedStep step(run, target);
     const plan::Prediction prediction = plan::predict(step);
@@ -87,7 +110,16 @@ void add_simulate_command(CLI::App& app) {
     if (!arguments->trace.empty()) {
       observe::write_chrome_trace(observe::trace_of(plan::step_record(step, prediction, chosen)), arguments->trace);
     }
-    fmt::print("{}", arguments->json ? json_of(prediction).dump() + "\n" : line_of(prediction));
+    std::optional<plan::DrawnSteps> drawn;
+    const auto seed = static_cast<uint64_t>(arguments->seed);
+    if (arguments->draws > 0) drawn = plan::draw_steps(plan::noisy_step(step), arguments->draws, seed);
+    if (arguments->json) {
+      Json json = json_of(prediction);
+      if (drawn) json["noise"] = plan::json_of(*drawn, seed);
+      fmt::print("{}\n", json.dump());
+    } else {
+      fmt::print("{}{}", line_of(prediction), drawn ? plan::text_of(*drawn, prediction.step_seconds) : "");
+    }
     if (!arguments->trace.empty() && !arguments->json) fmt::print("{}\n", arguments->trace);
     if (!prediction.feasible()) throw UserError(prediction.reason, ExitCode::infeasible);
   });

@@ -152,6 +152,43 @@ class Costs(CommandTest):
         self.assertEqual(self.expect(0, terrace("plan", "configs/tiny.toml", *pipeline, "--set", "layout.chunks=2")).stderr, "")
 
 
+class Noise(CommandTest):
+    LAYOUT = ("--devices", 8, "--set", "train.precision=bf16", "--set", "layout.tensor=2", "--set", "layout.pipeline=2")
+
+    def machine(self, noise):
+        """The description that docs/machines.md shows, with or without the noise that it shows."""
+        text = (SOURCE / "docs/machines.md").read_text()
+        machine = self.scratch() / ("noisy.toml" if noise else "ours.toml")
+        stated = re.search(r"```toml\n(\[noise\].*?)```", text, re.S)[1]
+        machine.write_text(re.search('```toml\n(name = "our-cluster".*?)```', text, re.S)[1] + ("\n" + stated if noise else ""))
+        return machine
+
+    def simulate(self, machine, *more):
+        return terrace("simulate", "configs/tiny.toml", "--machine", machine, *self.LAYOUT, *more)
+
+    def test_steps_are_drawn_by_their_seed(self):
+        machine = self.machine(noise=True)
+        drawn = self.expect(0, self.simulate(machine, "--draws", 30)).stdout
+        self.assertRegex(drawn, r"30 steps with the machine's noise: median .*, 90% from .* to .*, mean .* \(\+\d+\.\d%\)\n")
+        self.assertIn("    waits within tensor groups", drawn)
+        self.assertEqual(self.simulate(machine, "--draws", 30, "--seed", 0).stdout, drawn)
+        self.assertNotEqual(self.simulate(machine, "--draws", 30, "--seed", 1, "--json").stdout,
+                            self.simulate(machine, "--draws", 30, "--seed", 2, "--json").stdout)
+        plain = json.loads(self.simulate(machine, "--json").stdout)
+        noisy = json.loads(self.simulate(machine, "--draws", 30, "--seed", 4, "--json").stdout)
+        self.assertEqual(plain, {key: value for key, value in noisy.items() if key != "noise"})
+        noise = noisy["noise"]
+        self.assertEqual((noise["draws"], noise["seed"]), (30, 4))
+        self.assertLess(noise["low_seconds"], noise["high_seconds"])
+        self.assertAlmostEqual(sum(noise["costs_seconds"].values()), noise["mean_seconds"] - plain["step_seconds"])
+
+    def test_draws_need_a_machine_with_noise(self):
+        machine = self.machine(noise=False)
+        self.expect(2, self.simulate(machine, "--draws", 30), f"--draws needs the noise of the machine, and {machine} states none; add a table [noise]")
+        self.expect(2, self.simulate(machine, "--draws", 0))
+        self.expect(2, self.simulate(machine, "--seed", 1), "--seed requires --draws")
+
+
 class NoiseScale(CommandTest):
     PLANNED = ("configs/frontier-22b.toml", "--machine", "frontier", "--set", "layout.pipeline=8", "--set", "layout.sharding=zero1")
 

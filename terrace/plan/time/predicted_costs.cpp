@@ -365,6 +365,25 @@ double PredictedCosts::seconds(int64_t stage, const StepInstruction& instruction
   }
 }
 
+double PredictedCosts::computing_seconds(const StepInstruction& instruction) const {
+  const auto without_sums = [](const PassTime& pass) { return pass.total() - pass.of(TimeKind::tensor_sums); };
+  const auto time = [&]() -> const UnitTime& { return segments_[static_cast<size_t>(instruction.segment)].time; };
+  switch (instruction.kind) {
+    case Kind::forward:
+      return without_sums(time().forward);
+    case Kind::loss:
+      return without_sums(time().forward) + without_sums(time().input_gradient) + without_sums(time().weight_gradient);
+    case Kind::backward:
+      return without_sums(time().input_gradient) + without_sums(time().weight_gradient);
+    case Kind::input_gradient:
+      return without_sums(time().input_gradient);
+    case Kind::weight_gradient:
+      return without_sums(time().weight_gradient);
+    default:
+      return 0;
+  }
+}
+
 double PredictedCosts::chunk_seconds(int64_t stage, int64_t chunk, bool with_backward) const {
   double sum = 0;
   for (const int64_t number : run_.chunk(stage, chunk)) {

@@ -29,6 +29,9 @@ class PredictedCosts {
   PredictedCosts(const PlannedRun& run, const machine::Machine& machine, const machine::Software& software);
 
   double seconds(int64_t stage, const schedule::StepInstruction& instruction) const;
+  // The part of a computation's seconds for which the device computes: without the collectives of tensor ranks that it
+  // waits for, and without sends. 0 of all other instructions.
+  double computing_seconds(const schedule::StepInstruction& instruction) const;
   // The seconds of a send, also where it holds up the stage.
   double send_seconds(int64_t stage, const schedule::StepInstruction& instruction) const {
     return send(stage, instruction).seconds;

@@ -35,8 +35,8 @@ struct StepOperation {
 };
 
 struct StepGraph {
-  std::vector<StepOperation> operations;  // in the order of their times, each after those that it waits for
-  std::vector<double> computations;       // seconds of computations of the devices, which may be longer or shorter
+  std::vector<StepOperation> operations = {};  // in the order of their times, each after those that it waits for
+  std::vector<double> computations = {};       // seconds of computations of the devices, which may be longer or shorter
   int64_t num_stages = 0, num_slots = 0;
 
   std::span<const double> computations_of(const StepOperation& operation) const {
