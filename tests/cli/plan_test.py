@@ -182,6 +182,19 @@ class Noise(CommandTest):
         self.assertLess(noise["low_seconds"], noise["high_seconds"])
         self.assertAlmostEqual(sum(noise["costs_seconds"].values()), noise["mean_seconds"] - plain["step_seconds"])
 
+    def test_a_plan_says_the_expected_step_where_the_machine_states_noise(self):
+        plan = lambda machine, *more: self.expect(0, terrace("plan", "configs/tiny.toml", "--machine", machine, *self.LAYOUT, *more)).stdout
+        noisy, plain = self.machine(noise=True), self.machine(noise=False)
+        self.assertRegex(plan(noisy), r"\nwith the machine's noise .* \(\+\d+\.\d%\): devices by themselves .*%, tensor groups .*%, "
+                                      r"pipeline .*%, replicas .*%\n")
+        self.assertNotIn("noise", plan(plain))
+        self.assertIsNone(json.loads(plan(plain, "--json"))["noise"])
+        found = json.loads(plan(noisy, "--json"))
+        drawn = json.loads(self.simulate(noisy, "--draws", 300, "--json").stdout)
+        self.assertEqual(found["step_seconds"], drawn["step_seconds"])
+        self.assertEqual(found["step_seconds"], json.loads(plan(plain, "--json"))["step_seconds"])
+        self.assertAlmostEqual(found["noise"]["expected_step_seconds"] / drawn["noise"]["mean_seconds"], 1, delta=0.02)
+
     def test_draws_need_a_machine_with_noise(self):
         machine = self.machine(noise=False)
         self.expect(2, self.simulate(machine, "--draws", 30), f"--draws needs the noise of the machine, and {machine} states none; add a table [noise]")

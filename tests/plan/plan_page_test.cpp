@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "terrace/base/text/units.h"
@@ -49,6 +50,25 @@ TEST(PlanPage, SaysWhatIsPlannedAndThatItFits) {
   ASSERT_EQ(said.changes.size(), plan.changes.size());
   EXPECT_EQ(said.changes.front().gain, plan.changes.front().gain);
   EXPECT_TRUE(said.changes.front().settings.starts_with("--set ")) << said.changes.front().settings;
+}
+
+TEST(PlanPage, SaysWhatNoiseCostsWhereTheMachineStatesIt) {
+  Plan plan = plan_of(on_two_stages(), 1e12);
+  const auto fact = [&] {
+    const auto facts = statements_of(plan, "").facts;
+    const auto found =
+        std::ranges::find(facts, "with the machine's noise", &std::pair<std::string, std::string>::first);
+    return found == facts.end() ? "" : found->second;
+  };
+  EXPECT_EQ(fact(), "");
+  EXPECT_EQ(json_of(plan)["noise"], nullptr);
+  plan.noise = ExpectedStep{.seconds = 105.2, .costs = {0, 3.2, 1, 1}, .noiseless_seconds = 100};
+  const std::string said =
+      "1 min 45 s (+5.2%): devices by themselves 0.0%, tensor groups 3.2%, pipeline 1.0%, replicas 1.0%";
+  EXPECT_EQ(fact(), said);
+  EXPECT_NE(text_of(plan).find("\nwith the machine's noise " + said + "\n"), std::string::npos);
+  EXPECT_EQ(json_of(plan)["noise"]["expected_step_seconds"], 105.2);
+  EXPECT_EQ(json_of(plan)["noise"]["costs_seconds"]["tensor"], 3.2);
 }
 
 // A micro-batch of 0 in the configuration is the whole share of a rank.

@@ -34,6 +34,20 @@ Json json_of(const NoiseCosts& costs) {
           {"replicas", costs.replica_seconds}};
 }
 
+std::string text_of(const ExpectedStep& expected) {
+  const auto percent = [&](double seconds) {
+    return fmt::format("{:.1f}%", percent_of(seconds, expected.noiseless_seconds));
+  };
+  const NoiseCosts& costs = expected.costs;
+  return fmt::format("{}: devices by themselves {}, tensor groups {}, pipeline {}, replicas {}",
+                     text_of_noisy_seconds(expected.seconds, expected.noiseless_seconds), percent(costs.own_seconds),
+                     percent(costs.tensor_seconds), percent(costs.stages_seconds), percent(costs.replica_seconds));
+}
+
+Json json_of(const ExpectedStep& expected) {
+  return {{"expected_step_seconds", expected.seconds}, {"costs_seconds", json_of(expected.costs)}};
+}
+
 std::string text_of(const DrawnSteps& drawn, double noiseless_seconds) {
   std::string text = fmt::format("{} with the machine's noise: median {}, 90% from {} to {}, mean {}\n",
                                  counted(drawn.seconds.size(), "step"), format_seconds(drawn.quantile(0.5)),

@@ -10,6 +10,7 @@
 #include "terrace/base/text/units.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
+#include "terrace/plan/noise/noise_report.h"
 #include "terrace/plan/report/step_record.h"
 #include "terrace/schedule/rank_share.h"
 
@@ -75,6 +76,7 @@ observe::PlanStatements statements_of(const Plan& plan, const std::string& comma
                 {"precision", std::string(config::name_of(plan.config.train.precision))},
                 {"software", plan.target.software.name}};
   if (const std::string sizes = sizes_text(plan); !sizes.empty()) said.facts.push_back({"sizes", sizes});
+  if (plan.noise) said.facts.emplace_back("with the machine's noise", text_of(*plan.noise));
   said.facts.emplace_back("step as measured", text_of(plan.interval));
   said.facts.emplace_back("arithmetic intensity", text_of(arithmetic_intensity(prediction, plan.target, plan.config)));
   if (plan.tensor_reach) {

@@ -16,6 +16,7 @@
 #include "terrace/config/names.h"
 #include "terrace/observe/step_record.h"
 #include "terrace/plan/memory/memory_table.h"
+#include "terrace/plan/noise/noise_report.h"
 #include "terrace/plan/time/run_cost.h"
 #include "terrace/schedule/rank_share.h"
 
@@ -153,7 +154,10 @@ std::string options_of(const Change& change) {
 
 Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items,
                const std::optional<GivenNoiseScale>& noise_scale) {
-  Plan plan{.config = config, .target = target, .prediction = predict(config, target), .items = items};
+  const PlannedRun run = planned_run(config, target);
+  const SimulatedStep step(run, target);
+  Plan plan{.config = config, .target = target, .prediction = predict(step), .items = items};
+  if (target.machine.noise.is_stated()) plan.noise = expected_step(noisy_step(step));
   plan.noise_scale = noise_scale;
   plan.changes = plan.prediction.feasible() ? best_changes(config, target, plan.prediction.step_seconds, most_changes)
                                             : nearest_feasible(config, target, most_changes);
@@ -217,6 +221,7 @@ Json json_of(const Plan& plan) {
                                   {"flops_per_byte", intensity.flops_per_byte},
                                   {"ridge_flops_per_byte", intensity.ridge}};
   json["changes"] = changes_json(plan);
+  json["noise"] = plan.noise ? json_of(*plan.noise) : nullptr;
   json["noise_scale"] = plan.noise_scale ? json_of(*plan.noise_scale, prediction.samples) : nullptr;
   json["stages"] = Json::array();
   for (const StagePrediction& stage : prediction.stages) {
@@ -249,6 +254,7 @@ std::string text_of(const Plan& plan) {
   text += fmt::format("step {}, {:.4g} {}/s, MFU {}, HFU {}, bubble {}\n", format_seconds(prediction.step_seconds),
                       prediction.items_per_second(), plan.config.family->items, percent(prediction.mfu()),
                       percent(prediction.hfu()), percent(prediction.bubble_share));
+  if (plan.noise) text += fmt::format("with the machine's noise {}\n", text_of(*plan.noise));
   text += text_of(plan.interval) + "\n";
   text +=
       fmt::format("the slowest stage, {} of {}: {}\n", prediction.slowest, prediction.stages.size(), limit(prediction));

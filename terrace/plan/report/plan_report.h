@@ -8,6 +8,7 @@
 #include "terrace/plan/estimate.h"
 #include "terrace/plan/layouts/best.h"
 #include "terrace/plan/layouts/same_loss.h"
+#include "terrace/plan/noise/expected_step.h"
 #include "terrace/plan/prediction.h"
 #include "terrace/plan/report/published_errors.h"
 #include "terrace/plan/time/tensor_reach.h"
@@ -23,6 +24,7 @@ struct Plan {
   std::optional<double> items = {};  // items that the run trains on, instead of those of train.steps
   std::optional<TensorReach> tensor_reach = {};  // with several tensor ranks
   StepInterval interval = {};
+  std::optional<ExpectedStep> noise = {};  // of a machine that states noise
   std::optional<GivenNoiseScale> noise_scale = {};
 };
 
@@ -34,9 +36,9 @@ Plan make_plan(const config::Config& config, const Target& target, std::optional
 // tokens_per_second (or the family's items), mfu, hfu, bubble_share, queued_share, exposed_seconds by group,
 // computation_seconds by kind of the slowest stage, update_seconds, micro_batch_sizes (average and largest by name,
 // where samples differ in size), limit, tensor_groups (null with one tensor rank), run, trainings, checkpoint,
-// roofline, changes, noise_scale (null where none is given), and stages: a list with memory_bytes by category and in
-// total, whole_weights_bytes of the largest layer and of the largest other segment, and sent_bytes of one rank in a
-// step by group.
+// roofline, changes, noise (null where the machine states none), noise_scale (null where none is given), and stages: a
+// list with memory_bytes by category and in total, whole_weights_bytes of the largest layer and of the largest other
+// segment, and sent_bytes of one rank in a step by group.
 Json json_of(const Plan& plan);
 std::string text_of(const Plan& plan);
 
