@@ -22,6 +22,7 @@
 
 #include "terrace/base/text/plural.h"
 #include "terrace/config/names.h"
+#include "terrace/measure/fit_noise.h"
 #include "terrace/measure/fit_products.h"
 #include "terrace/ops/attention/attention.h"
 #include "terrace/ops/block_code.h"
@@ -84,7 +85,7 @@ class Calibration {
       : world_(world), device_(device), options_(options), all_(world.connect(mesh::all_ranks("ranks", world.size()))) {
     const int64_t here = world.ranks_per_node();
     const size_t links = (here > 1 ? 1 : 0) + (world.size() > here ? 1 : 0);
-    parts_ = options.types.size() * (layers().size() + 2) + links + 4;
+    parts_ = options.types.size() * (layers().size() + 2) + links + 5;
   }
 
   machine::Machine run() {
@@ -106,6 +107,7 @@ class Calibration {
       rate.achievable = rounded(rate.achievable);
       rate.peak = std::max(rounded(rate.peak), rate.achievable);
     }
+    machine.noise = measured_noise();
     measure_links(machine);
     next("");
     return machine;
@@ -393,6 +395,35 @@ class Calibration {
       bytes += 8 * static_cast<double>(x.nbytes());
     }
     return bytes / seconds;
+  }
+
+  // One product over and over for some seconds, each timed by itself, on all ranks at the same time.
+  machine::Noise measured_noise() {
+    next("equal products");
+    const at::NoGradGuard no_grad;
+    const at::ScalarType type = device_.is_cuda() ? at::kBFloat16 : at::kFloat;
+    const int64_t rows = device_.is_cuda() ? 16384 : 256, width = device_.is_cuda() ? 8192 : 1024;
+    const at::Tensor x = filled(rows, width, type), w = filled(width, width, type);
+    const ops::Products kernels = ops::own_products(x, ops::Products::own) ? ops::Products::own : ops::Products::torch;
+    const auto multiply = [&] { ops::times(x, w, kernels); };
+    once(multiply, 1);
+    const double seconds = options_.quick ? 1 : 6;
+    std::vector<double> times;
+    for (double passed = 0; passed < seconds; passed += times.back()) times.push_back(once(multiply, 1));
+    return fit_noise(of_all_ranks(summarize(times)));
+  }
+
+  std::vector<RankTimes> of_all_ranks(const RankTimes& own) {
+    constexpr size_t figures = 5;
+    std::vector<double> all(figures * static_cast<size_t>(world_.size()), 0.0);
+    const std::array<double, figures> values = {own.median, own.spread, own.seconds, own.pauses, own.pause_seconds};
+    std::ranges::copy(values, all.begin() + static_cast<int64_t>(figures) * world_.rank());
+    all_->all_reduce(all.data(), static_cast<int64_t>(all.size()), comm::Type::fp64, {.what = "calibrate"}).wait();
+    std::vector<RankTimes> ranks;
+    for (size_t i = 0; i < all.size(); i += figures) {
+      ranks.push_back({all[i], all[i + 1], all[i + 2], all[i + 3], all[i + 4]});
+    }
+    return ranks;
   }
 
   // The collectives of a group. In a ring of n ranks a sum passes (n - 1) / n of the data twice, a gather or reduction

@@ -24,8 +24,9 @@ struct CalibrationOptions {
 
 // Called by all ranks of the world together; a rank computes with the set number of threads. All ranks measure at the
 // same time, so that they share memory and links as in training. They measure matrix products of our kernels by shape
-// and type, attention, norms, copies, the time of an operation without work, and the collectives among the ranks of a
-// machine and among machines. Every rank gets the same description. Storage, power and failures are not measured.
+// and type, attention, norms, copies, the time of an operation without work, how unequal the times of equal products
+// are, and the collectives among the ranks of a machine and among machines. Every rank gets the same description.
+// Storage, power and failures are not measured.
 machine::Machine calibrate(comm::World& world, const at::Device& device, const CalibrationOptions& options);
 
 }  // namespace terrace::measure
