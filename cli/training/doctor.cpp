@@ -43,7 +43,11 @@ Named read_named(const DoctorArguments& arguments) {
 }
 
 doctor::Speed speed_of(const measure::RankSpeed& speed) {
-  return {.product_flops = speed.product_flops, .copied_bytes = speed.copied_bytes, .links = speed.links};
+  return {.product_flops = speed.product_flops,
+          .product_spread = speed.product_spread,
+          .longest_product = speed.longest_product,
+          .copied_bytes = speed.copied_bytes,
+          .links = speed.links};
 }
 
 // The measured speed beside that of the machine's description, if there is one.

@@ -18,6 +18,9 @@ namespace {
 constexpr double least_of_gpus = 0.95, least_of_ranks = 0.85, least_of_description = 0.7, least_of_links = 0.6,
                  least_of_described_links = 0.5;
 
+// A spread above which times of equal products are unequal, and twice that of half of the ranks or of the description.
+constexpr double least_spread_of_gpus = 0.03, least_spread_of_ranks = 0.15, times_of_others = 2;
+
 std::string format_rate(double bytes) { return fmt::format("{}/s", format_bytes(bytes)); }
 
 // Reached by half of them or, of an odd number, by more.
@@ -67,6 +70,33 @@ CheckOutcome check_products(const JobReadings& job) {
        .why = all_wait,
        .fix = "look on that node for other programs, limits of power and heat (nvidia-smi -q -d PERFORMANCE, "
               "rocm-smi), and a rank with fewer cores than the others; or leave it out: srun --exclude=NODE"});
+}
+
+CheckOutcome check_equal_products(const JobReadings& job) {
+  const double least = has_gpus(job) ? least_spread_of_gpus : least_spread_of_ranks;
+  std::vector<double> spreads;
+  for (const Readings& rank : job) spreads.push_back(rank.measured.product_spread);
+  const double middle = middle_of(spreads);
+  const std::vector<std::string> found = found_on(job, [&](const Readings& rank) -> std::string {
+    const double spread = rank.measured.product_spread, described = rank.described.product_spread;
+    if (spread < least) return "";
+    const std::string text =
+        fmt::format("times of equal products spread by {:.0f}%, the longest took {:.1f} times as long as most",
+                    100 * spread, rank.measured.longest_product);
+    if (spread > times_of_others * middle) {
+      return fmt::format("{}, where those of half of the ranks spread by {:.0f}%", text, 100 * middle);
+    }
+    if (described > 0 && spread > times_of_others * described) {
+      return fmt::format("{}, where the machine's description has {:.0f}%", text, 100 * described);
+    }
+    return "";
+  });
+  return outcome_of(
+      job, found,
+      {.severity = Severity::warning,
+       .why = all_wait,
+       .fix = "look on that node for other programs and for services of the system that run on the cores of "
+              "the ranks; or leave it out: srun --exclude=NODE"});
 }
 
 CheckOutcome check_copies(const JobReadings& job) {

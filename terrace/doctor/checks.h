@@ -44,6 +44,7 @@ CheckOutcome check_run_folder(const JobReadings& job);
 CheckOutcome check_time_left(const JobReadings& job);
 // Checks of how fast the ranks are, if they have measured it.
 CheckOutcome check_products(const JobReadings& job);
+CheckOutcome check_equal_products(const JobReadings& job);
 CheckOutcome check_copies(const JobReadings& job);
 CheckOutcome check_links(const JobReadings& job);
 

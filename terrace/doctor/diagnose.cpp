@@ -49,8 +49,8 @@ std::span<const Check> checks() {
 }
 
 std::span<const Check> speed_checks() {
-  static constexpr std::array all = {Check{"products", check_products}, Check{"copies", check_copies},
-                                     Check{"links", check_links}};
+  static constexpr std::array all = {Check{"products", check_products}, Check{"equal products", check_equal_products},
+                                     Check{"copies", check_copies}, Check{"links", check_links}};
   return all;
 }
 

@@ -15,7 +15,7 @@ namespace terrace::doctor {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Gpu, address, vendor, model, numa, cores, target, memory_bytes, used_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Disk, path, file_system, bytes, free_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryErrors, place, corrected, uncorrected)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Speed, product_flops, copied_bytes, links)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Speed, product_flops, product_spread, longest_product, copied_bytes, links)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OtherWork, seconds, cores, busiest)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Readings, rank, host, environment, cores, node_cores, job_cores, quota,
                                    numa_of_cores, first_cores, other_work, gpus, knows_used_gpus, used_gpus, targets,

@@ -37,10 +37,12 @@ struct MemoryErrors {
   int64_t corrected = 0, uncorrected = 0;
 };
 
-// Rates of one rank, each a second; 0: not known.
+// Rates of one rank, each a second, and how unequal its times are; 0: not known.
 struct Speed {
-  double product_flops = 0;                            // of matrix products
-  double copied_bytes = 0;                             // read and written by copies
+  double product_flops = 0;    // of matrix products
+  double product_spread = 0;   // standard deviation of the times of equal products as a share of their median
+  double longest_product = 0;  // in medians
+  double copied_bytes = 0;     // read and written by copies
   std::vector<std::pair<int64_t, double>> links = {};  // other ranks, and bytes that are sent to each of them
 };
 

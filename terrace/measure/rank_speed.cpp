@@ -11,8 +11,12 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include "terrace/measure/fit_noise.h"
 #include "terrace/ops/products/products.h"
 
 namespace terrace::measure {
@@ -39,10 +43,13 @@ class Speeds {
     const int64_t size = device_.is_cuda() ? 8192 : 768;
     const at::Tensor a = random(size, type), b = random(size, type);
     const ops::Products kernels = ops::own_products(a, ops::Products::own) ? ops::Products::own : ops::Products::torch;
-    speed.product_flops =
-        2 * static_cast<double>(size * size * size) / mean_seconds([&] { ops::times(a, b, kernels); });
+    const std::vector<double> times = seconds_of([&] { ops::times(a, b, kernels); });
+    const RankTimes summary = summarize(times);
+    speed.product_flops = 2 * static_cast<double>(size * size * size) / mean_of(times);
+    speed.product_spread = summary.spread;
+    speed.longest_product = std::ranges::max(times) / summary.median;
     const at::Tensor from = random(device_.is_cuda() ? 1 << 14 : 1 << 12, at::kFloat), to = at::empty_like(from);
-    speed.copied_bytes = 2 * static_cast<double>(from.nbytes()) / mean_seconds([&] { to.copy_(from); });
+    speed.copied_bytes = 2 * static_cast<double>(from.nbytes()) / mean_of(seconds_of([&] { to.copy_(from); }));
     const int64_t here = world_.ranks_per_node();
     add_links(1, here, speed);
     if (world_.size() > here) add_links(here, world_.size(), speed);
@@ -58,18 +65,25 @@ class Speeds {
     if (device_.is_cuda()) at::zeros({1}, at::TensorOptions().device(device_)).item();
   }
 
-  double mean_seconds(const std::function<void()>& body) {
+  static double mean_of(const std::vector<double>& times) {
+    return std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+  }
+
+  // The times of as many executions as fill the time of a measurement, each by itself.
+  std::vector<double> seconds_of(const std::function<void()>& body) {
     body();
     finish();
     all_->barrier({.what = "measure"}).wait();
     const auto began = Clock::now();
-    int64_t count = 0;
+    std::vector<double> times;
+    double ended = 0;
     do {
       body();
       finish();
-      ++count;
-    } while (seconds_since(began) < seconds_of_each);
-    return seconds_since(began) / static_cast<double>(count);
+      const double now = seconds_since(began);
+      times.push_back(now - std::exchange(ended, now));
+    } while (ended < seconds_of_each);
+    return times;
   }
 
   // Pairs of ranks that are so far apart, within units of so many ranks: first those whose first member has an even
@@ -114,7 +128,8 @@ RankSpeed described_speed(const machine::Machine& machine, const at::Device& dev
                           const RankSpeed& measured) {
   const config::Precision precision = device.is_cuda() ? config::Precision::bf16 : config::Precision::fp32;
   RankSpeed described{.product_flops = machine.device.rate(precision).achievable,
-                      .copied_bytes = machine.device.memory_bandwidth};
+                      .copied_bytes = machine.device.memory_bandwidth,
+                      .product_spread = machine.noise.instruction_spread};
   for (const auto& [other, rate] : measured.links) {
     for (const machine::Tier& tier : machine.tiers) {
       if (rank / tier.devices != other / tier.devices) continue;

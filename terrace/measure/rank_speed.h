@@ -12,10 +12,12 @@
 
 namespace terrace::measure {
 
-// Each a second: FLOPs of bf16 products on a GPU and of fp32 products on a CPU, bytes that copies read and write, and
-// bytes that are sent to the other ranks while these send back.
+// How unequal the times of equal products are, by their quartiles and by the longest one; and each a second: FLOPs of
+// bf16 products on a GPU and of fp32 products on a CPU, bytes that copies read and write, and bytes that are sent to
+// the other ranks while these send back.
 struct RankSpeed {
   double product_flops = 0, copied_bytes = 0;
+  double product_spread = 0, longest_product = 0;      // shares of the median
   std::vector<std::pair<int64_t, double>> links = {};  // (rank, bytes a second)
 };
 

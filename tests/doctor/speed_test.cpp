@@ -63,6 +63,28 @@ TEST(DoctorSpeed, ASlowRankIsNamed) {
   EXPECT_EQ(findings[1].severity, Severity::warning);
 }
 
+TEST(DoctorSpeed, ARankWithUnequalTimesIsNamed) {
+  JobReadings job = equal_ranks();
+  for (Readings& rank : job) rank.measured.product_spread = 0.08;
+  job[5].measured.product_spread = 0.2;
+  job[5].measured.longest_product = 3.25;
+  job[6].measured.product_spread = 0.155;  // less than twice as much as the others
+  std::vector<Finding> findings = findings_of_speed(job);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].check, "equal products");
+  EXPECT_EQ(
+      findings[0].found,
+      "rank 5 on b: times of equal products spread by 20%, the longest took 3.2 times as long as most, where those "
+      "of half of the ranks spread by 8%");
+  for (Readings& rank : job) rank.measured.product_spread = 0.16;
+  EXPECT_EQ(findings_of_speed(job), std::vector<Finding>{});
+  for (Readings& rank : job) rank.described.product_spread = 0.02;
+  findings = findings_of_speed(job);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].found, HasSubstr("spread by 16%, "));
+  EXPECT_THAT(findings[0].found, HasSubstr(", where the machine's description has 2%"));
+}
+
 TEST(DoctorSpeed, OfTwoRanksTheSlowerOneIsNamed) {
   JobReadings job = equal_ranks();
   job.resize(2);
