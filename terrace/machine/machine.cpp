@@ -87,6 +87,7 @@ void device_keys(Table& table) {
   table.required("kernel_time", &Device::kernel_seconds, overhead, "\"2 us\"");
   table.required("launch_time", &Device::launch_seconds, overhead, "\"5 us\"");
   table.optional("power", &Device::power_watts, power);
+  table.optional("computing_beside_calls", &Device::computing_beside_calls, config::Real{.least = 1, .most = 4});
   const auto rate = [&]<Precision precision>(std::integral_constant<Precision, precision>) {
     const auto field = [](auto& device) -> auto& { return device.products[static_cast<size_t>(precision)]; };
     table.optional_table(config::name_of(precision), field, [](auto& keys) { rate_keys(keys); });

@@ -52,6 +52,8 @@ struct Device {
   double kernel_seconds = 0;  // of the device for a kernel without work
   double launch_seconds = 0;  // of the host for one launch
   double power_watts = 0;     // under load; 0: not stated
+  double computing_beside_calls =
+      1;  // how many times as long computation takes while a call of the device is under way
 
   const ComputeRate& rate(config::Precision precision) const { return products[static_cast<size_t>(precision)]; }
   double attention_rate(config::Precision precision) const;  // FLOP/s

@@ -103,6 +103,7 @@ void read_times(StagePrediction& stage, const SimulatedStep& step, int64_t numbe
   }
   stage.bubble_seconds = times.bubble_seconds;
   stage.queued_seconds = times.queued_seconds();
+  stage.slowed_seconds = times.slowed_seconds;
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ struct StagePrediction {
   // The seconds of waiting for other stages: the bubble of the pipeline, and transfers between stages that share links
   // with other calls, as schedule::StageTimes divides them.
   double bubble_seconds = 0, queued_seconds = 0;
+  double slowed_seconds = 0;  // that computation takes longer beside calls, in addition to `computation`
   std::vector<ExposedTime> exposed = {};
 
   double waiting_seconds() const { return bubble_seconds + queued_seconds; }

@@ -25,6 +25,16 @@ TEST(Noise, IsReadAndWrittenWithEveryFigure) {
             std::string::npos);
 }
 
+TEST(Noise, DoesNotDecideHowMuchCallsSlowComputationDown) {
+  const Machine machine =
+      parse(with({{"attention = 0.5", "attention = 0.5\ncomputing_beside_calls = 1.25"}}), "ours.toml");
+  EXPECT_EQ(machine.device.computing_beside_calls, 1.25);
+  EXPECT_FALSE(machine.noise.is_stated());
+  EXPECT_EQ(parse(dump(machine), "dump.toml"), machine);
+  EXPECT_EQ(complaint(with({{"attention = 0.5", "attention = 0.5\ncomputing_beside_calls = 0.5"}})),
+            "ours.toml:12:26: device.computing_beside_calls = 0.5 must be a number of at least 1 and at most 4");
+}
+
 TEST(Noise, OfAMachineThatStatesNoneIsLeftOut) {
   const Machine machine = parse(valid_toml, "ours.toml");
   EXPECT_FALSE(machine.noise.is_stated());

@@ -65,6 +65,24 @@ TEST(Prediction, CountsTheFlopsOfThePapers) {
   }
 }
 
+// Gradients of two replicas are reduced while backward computes; a single device makes no calls.
+TEST(Prediction, ComputesLongerBesideCallsWhereTheMachineSaysSo) {
+  for (const int64_t devices : {1, 2}) {
+    Target target = on_devices(devices);
+    const Prediction alone = predict(four_layers(), target);
+    target.machine.device.computing_beside_calls = 1.5;
+    const Prediction slowed = predict(four_layers(), target);
+    EXPECT_EQ(alone.stages[0].slowed_seconds, 0);
+    EXPECT_EQ(slowed.stages[0].computation.total(), alone.stages[0].computation.total());
+    if (devices == 1) {
+      EXPECT_EQ(slowed.step_seconds, alone.step_seconds);
+      continue;
+    }
+    EXPECT_GT(slowed.stages[0].slowed_seconds, 0);
+    EXPECT_LE(slowed.step_seconds, alone.step_seconds + slowed.stages[0].slowed_seconds + 1e-9 * alone.step_seconds);
+  }
+}
+
 // The simulated step would take forever.
 TEST(Prediction, RefusesATypeForWhichTheMachineHasNoRates) {
   Target target = on_devices(1);

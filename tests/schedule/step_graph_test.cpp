@@ -97,7 +97,8 @@ TEST(StepGraph, TakesTheTimesOfTheSimulation) {
     for (const mesh::ShardSizes& sizes : shardings) {
       for (const bool shared : {false, true}) {
         const auto lists = lists_of(pipeline, movements_of(sizes, false));
-        const StepCosts costs = costs_of(unequal, shared);
+        StepCosts costs = costs_of(unequal, shared);
+        costs.beside_calls = shared ? 1.25 : 1;
         const StepSimulation simulation = simulate_step(lists, costs);
         const StepGraph graph = step_graph(
             lists, costs, [](int64_t stage, const StepInstruction& one) { return computing_of(unequal, stage, one); },

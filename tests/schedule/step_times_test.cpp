@@ -98,6 +98,27 @@ TEST(StepTimes, CodingOccupiesTheStageAtTheEndOfAMovement) {
   EXPECT_EQ(simulation.stages[0].exposed_seconds[0], (2 + 1) + 1 + 1 + 1 + (2 + 1));
 }
 
+// The step of two segments, where computations take twice as long while a movement is under way. Each computation does
+// 1 of its work in the 2 seconds of a movement:
+//   link     gather 0 0-2   gather 1 2-4   gather 0 4-6   reduce 1 8-10   reduce 0 11-13
+//   compute                 F0 2-4         L1 4-8         B0 8-11
+TEST(StepTimes, ComputationsTakeLongerBesideCalls) {
+  StepCosts slowed = costs(2);
+  slowed.beside_calls = 2;
+  const StepInstructions list = zero3_step(2, 1);
+  const StepSimulation simulation = simulate_step({list}, slowed);
+  EXPECT_EQ(interval_of(simulation, list, "F0 segment 0"), (TimeInterval{2, 4}));
+  EXPECT_EQ(interval_of(simulation, list, "L0 segment 1"), (TimeInterval{4, 8}));
+  EXPECT_EQ(interval_of(simulation, list, "B0 segment 0"), (TimeInterval{8, 11}));
+  EXPECT_EQ(interval_of(simulation, list, "begin reduce gradients of segment 0"), (TimeInterval{11, 13}));
+  EXPECT_EQ(simulation.seconds, 13);
+  EXPECT_EQ(simulation.stages[0].slowed_seconds, 3);
+  EXPECT_EQ(simulation.stages[0].busy_seconds, 6 + 3);
+  // Without movements nothing is slowed.
+  slowed.seconds = costs(0).seconds;
+  EXPECT_EQ(simulate_step({list}, slowed).seconds, simulate_step({list}, costs(0)).seconds);
+}
+
 // On links of their own, gathers no longer wait for reductions; only the last reduction is exposed.
 TEST(StepTimes, MovementsOnDifferentLinksOverlap) {
   StepCosts two = costs(2);

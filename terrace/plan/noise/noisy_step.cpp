@@ -28,7 +28,8 @@ NoisyStep noisy_step(const SimulatedStep& step) {
   const schedule::StepCosts costs{
       .seconds = [&](int64_t stage, const Instruction& one) { return step.costs.seconds(stage, one); },
       .link = [&](int64_t stage, const Instruction& one) { return step.costs.link(stage, one); },
-      .num_links = step.costs.num_links()};
+      .num_links = step.costs.num_links(),
+      .beside_calls = step.target.machine.device.computing_beside_calls};
   return {.graph = schedule::step_graph(
               step.lists, costs, [&](int64_t, const Instruction& one) { return step.costs.computing_seconds(one); },
               step.simulation),

@@ -91,6 +91,7 @@ std::string step_lines(const Plan& plan) {
     const auto kind = static_cast<TimeKind>(i);
     if (kind != TimeKind::tensor_sums) line(name_of(kind), stage.computation.of(kind));
   }
+  line("slower beside calls", stage.slowed_seconds);
   for (const ExposedTime& exposed : stage.exposed) line("waits for " + exposed.group, exposed.seconds);
   line(observe::bubble_waits, stage.bubble_seconds);
   line(observe::queued_waits, stage.queued_seconds);
@@ -235,6 +236,7 @@ Json json_of(const Plan& plan) {
          {"waiting_seconds", stage.waiting_seconds()},
          {"bubble_seconds", stage.bubble_seconds},
          {"queued_seconds", stage.queued_seconds},
+         {"slowed_seconds", stage.slowed_seconds},
          {"memory_bytes", memory_json(stage.memory)},
          {"whole_weights_bytes", {{"layer", stage.layer_weights_bytes}, {"other", stage.other_weights_bytes}}},
          {"sent_bytes", std::move(sent)}});

@@ -16,7 +16,8 @@ SimulatedStep::SimulatedStep(const PlannedRun& planned, const Target& on)
   simulation = schedule::simulate_step(
       lists, {.seconds = [&](int64_t stage, const Instruction& one) { return costs.seconds(stage, one); },
               .link = [&](int64_t stage, const Instruction& one) { return costs.link(stage, one); },
-              .num_links = costs.num_links()});
+              .num_links = costs.num_links(),
+              .beside_calls = target.machine.device.computing_beside_calls});
 }
 
 }  // namespace terrace::plan

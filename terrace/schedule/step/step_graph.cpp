@@ -115,7 +115,10 @@ class GraphBuilder {
         expected.erase(found);
       }
     }
-    const double seconds = costs_.seconds(number, one), computing = computing_(number, one);
+    // Where calls slow a computation down, they do so as in the simulation.
+    const TimeInterval& interval = simulation_.stages[index].intervals[stages_[index].next];
+    const double seconds = costs_.beside_calls > 1 ? interval.end - interval.start : costs_.seconds(number, one);
+    const double computing = computing_(number, one);
     advance(index, sent, posted, seconds - computing, computing);
     return true;
   }

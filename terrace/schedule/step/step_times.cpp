@@ -307,12 +307,32 @@ class StepLoop {
     return there ? std::optional(later(lanes.now, *there)) : std::nullopt;
   }
 
+  // The seconds that a computation takes from `start` on, during parts of which calls of the stage are under way. The
+  // stage begins no other call until it ends.
+  double seconds_beside_calls(size_t index, double start, double seconds) {
+    end_transfers_until(index, start);
+    double now = start, left = seconds;
+    while (next_ends_[index] < never) {
+      const double end = now + left * costs_.beside_calls;
+      if (end <= next_ends_[index]) return end - start;
+      left -= (next_ends_[index] - now) / costs_.beside_calls;
+      now = next_ends_[index];
+      end_transfer(index);
+    }
+    return now + left - start;
+  }
+
   bool compute(size_t index, const StepInstruction& one) {
     StageTimes& times = simulation_.stages[index];
     Lanes& lanes = lanes_[index];
     const std::optional<Moment> start = beginning(index, one);
     if (!start) return false;
-    const double seconds = one.kind == StepKind::release ? 0.0 : costs_.seconds(static_cast<int64_t>(index), one);
+    double seconds = one.kind == StepKind::release ? 0.0 : costs_.seconds(static_cast<int64_t>(index), one);
+    if (costs_.beside_calls > 1 && one.micro_batch >= 0 && seconds > 0) {
+      const double slowed = seconds_beside_calls(index, start->time, seconds);
+      times.slowed_seconds += slowed - seconds;
+      seconds = slowed;
+    }
     times.stage_seconds += start->time - lanes.now.time;
     times.bubble_seconds += start->unshared - lanes.now.unshared;
     times.busy_seconds += seconds;

@@ -23,11 +23,14 @@ struct StepCosts {
   // The link of a begin_movement or send: 0 .. num_links - 1.
   std::function<int64_t(int64_t stage, const StepInstruction&)> link;
   int64_t num_links = 1;
+  // How many times as long computations of a micro-batch take while a movement or send of their stage is under way.
+  double beside_calls = 1;
 };
 
 struct StageTimes {
   std::vector<TimeInterval> intervals;  // by instruction; for begin_movement and sends: on their link
   double busy_seconds = 0;              // sum of the durations of computations
+  double slowed_seconds = 0;            // that computations take longer beside calls, see StepCosts::beside_calls
   double stage_seconds = 0;             // of waiting for other stages
   // The part of stage_seconds that the stage would wait if no two communicators shared a link, in which case every
   // transfer takes its own time. The rest is queued_seconds(): the stage waits for tensors that come late because their
