@@ -18,6 +18,7 @@
 #include "terrace/config/family.h"
 #include "terrace/models/planned_families.h"
 #include "terrace/plan/layouts/best.h"
+#include "terrace/plan/layouts/fewest.h"
 #include "terrace/plan/report/plan_report.h"
 #include "terrace/translate/translation_report.h"
 
@@ -103,6 +104,11 @@ CLI::Option* add_best_options(CLI::App& command, BestArguments& arguments) {
           ->expected(0, 1)
           ->default_str("1");
   command
+      .add_flag("--fewest", arguments.fewest,
+                "With --best: on the fewest devices of the machine that hold the model, in place of --devices")
+      ->needs(best)
+      ->excludes(command.get_option("--devices"));
+  command
       .add_option("--limit", arguments.limits,
                   "With --best: a condition that layouts must hold, such as \"tensor <= 8\"; may be given again")
       ->allow_extra_args(false)
@@ -125,7 +131,9 @@ void print_best_layouts(const PlannedTarget& planned, const BestArguments& argum
   check_batches(arguments, noise_scale.has_value());
   // The layouts decide which keys have an effect.
   const config::Config config = planned.load_config(config::IdleKeys::keep);
-  const plan::Target target = planned.load_target();
+  PlannedTarget on_devices = planned;
+  if (arguments.fewest) on_devices.devices = 1;
+  const plan::Target target = on_devices.load_target();
   if (!arguments.file.empty()) check_file(arguments.file, planned.config);
   SimulationProgress progress;
   const plan::BestOptions options{.count = static_cast<size_t>(arguments.count),
@@ -141,6 +149,14 @@ void print_best_layouts(const PlannedTarget& planned, const BestArguments& argum
           fmt::format("{} to the same loss", counted(static_cast<uint64_t>(arguments.batches.size()), "global batch")));
     return print_result(plan::json_of(best, target), plan::text_of(best, target, config.family->samples), planned,
                         arguments.file, json);
+  }
+  if (arguments.fewest) {
+    const plan::FewestDevices fewest = plan::fewest_devices(config, target, options);
+    progress.clear();
+    plan::Target on_fewest = target;
+    on_fewest.devices = fewest.devices;
+    write(fewest.best.layouts.front(), "all layouts");
+    return print_result(plan::json_of(fewest, target), plan::text_of(fewest, target), planned, arguments.file, json);
   }
   const plan::BestLayouts best = plan::best_layouts(config, target, options);
   progress.clear();

@@ -19,6 +19,7 @@ namespace terrace::cli {
 
 struct BestArguments {
   int64_t count = 0;                // of layouts; 0: none are asked for
+  bool fewest = false;              // on the fewest devices that hold the model
   std::vector<std::string> limits;  // expressions
   std::string file;                 // for the fastest layout's configuration; "": none
   std::vector<int64_t> batches;     // global batches to compare by the noise scale; empty: the configuration's

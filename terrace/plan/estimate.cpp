@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "terrace/base/error.h"
+#include "terrace/config/family.h"
 #include "terrace/plan/memory/memory_need.h"
 #include "terrace/plan/memory/stage_memory.h"
 #include "terrace/plan/time/variation.h"
@@ -39,7 +40,22 @@ TrainingEstimate training_estimate(const Prediction& prediction, const Target& t
   const double device_seconds = estimate.seconds * static_cast<double>(target.devices);
   estimate.device_hours = device_seconds / seconds_per_hour;
   estimate.energy_joules = device_seconds * target.machine.device.power_watts;
+  estimate.flops = prediction.model_flops / static_cast<double>(prediction.items) * estimate.items;
   return estimate;
+}
+
+std::vector<TrainingEstimate> usual_trainings(const Prediction& prediction, const Target& target,
+                                              const config::Config& config) {
+  if (config.family->items != "tokens") return {};
+  // The compute-optimal number of Hoffmann et al. (arXiv 2203.15556), and ten times as many, as models are trained that
+  // serve long.
+  return {training_estimate(prediction, target, 20), training_estimate(prediction, target, 200)};
+}
+
+double stored_token_bytes(const config::Config& config) {
+  constexpr int64_t most_of_two_bytes = 65'536;
+  const config::Key* vocabulary = config::find_key(config.family->settings.keys, "model.vocabulary");
+  return vocabulary != nullptr && std::stoll(vocabulary->write(config)) > most_of_two_bytes ? 4 : 2;
 }
 
 CheckpointEstimate checkpoint_estimate(const Prediction& prediction, const Target& target) {
@@ -56,7 +72,7 @@ CheckpointEstimate checkpoint_estimate(const Prediction& prediction, const Targe
     bandwidth = bandwidth > 0 ? std::min(bandwidth, machine.storage.total_bandwidth) : machine.storage.total_bandwidth;
   }
   if (bandwidth == 0) return estimate;
-  estimate.seconds = estimate.bytes / bandwidth;
+  estimate.seconds = std::max(least_save_seconds, estimate.bytes / bandwidth);
   const double between_failures = machine.node_failure_hours * seconds_per_hour / nodes;
   estimate.interval_seconds = std::sqrt(2 * estimate.seconds * between_failures);
   return estimate;

@@ -17,13 +17,28 @@ struct TrainingEstimate {
   double seconds = 0;
   double device_hours = 0;
   double energy_joules = 0;  // of the devices; 0: the machine states no power
+  double flops = 0;          // of the model: forward and backward
 };
 TrainingEstimate training_estimate(const Prediction& prediction, const Target& target, double items_per_parameter);
+// The trainings of 20 and of 200 tokens a parameter, between which language models lie; none for families that count
+// other items, of which no such rule is known.
+std::vector<TrainingEstimate> usual_trainings(const Prediction& prediction, const Target& target,
+                                              const config::Config& config);
+
+// Data of tokens, as `terrace data prepare` stores them: 2 bytes a token, or 4 for a vocabulary of more than 65,536.
+double stored_token_bytes(const config::Config& config);
+// Bytes of plain text a token: 3 to 4 of English with the vocabularies in use.
+inline constexpr double least_text_bytes = 3, most_text_bytes = 4;
+
+// Estimate of what a save takes however few its bytes are.
+inline constexpr double least_save_seconds = 1;
 
 // A checkpoint has the fp32 weights and both moments: 12 bytes for each parameter.
 struct CheckpointEstimate {
   double bytes = 0;
-  double seconds = 0;           // to write it; 0: the machine states no storage
+  // To write it, at least `least_save_seconds`: files are made, and all ranks wait for each other; 0: the machine
+  // states no storage.
+  double seconds = 0;
   double interval_seconds = 0;  // Young's best interval sqrt(2 C M) for a mean time M between failures; 0: not stated
 };
 CheckpointEstimate checkpoint_estimate(const Prediction& prediction, const Target& target);

@@ -9,6 +9,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/models/planned_families.h"
+#include "terrace/plan/layouts/fewest.h"
 #include "terrace/plan/layouts/layout_space.h"
 #include "terrace/plan/time/variation.h"
 #include "tests/plan/small_gpt.h"
@@ -99,6 +100,32 @@ TEST(BestLayouts, SayWhyNoneFits) {
     EXPECT_NE(std::string(error.what()).find("no layout fits: the one that needs least memory needs "),
               std::string::npos);
   }
+}
+
+TEST(FewestDevices, AreThoseOnWhichSomeLayoutFits) {
+  Target target{.machine = small_machine(), .software = {}, .devices = 1};
+  const auto needed = [&](int64_t devices) {
+    Target on = target;
+    on.devices = devices;
+    on.machine.device.memory_bytes = 1e12;
+    double least = 1e12;
+    for (const Change& one : best_layouts(four_layers_of_48(), on, {.count = 1000, .simulates_all = true}).layouts) {
+      least = std::min(least, one.prediction.fullest().memory.total());
+    }
+    return least;
+  };
+  for (const int64_t devices : {1, 2, 4, 8}) {
+    target.machine.device.memory_bytes = needed(devices) + 1;
+    const FewestDevices fewest = fewest_devices(four_layers_of_48(), target, {});
+    EXPECT_LE(fewest.devices, devices);
+    EXPECT_TRUE(fewest.best.layouts.front().prediction.feasible());
+    EXPECT_GE(json_of(fewest, target)["best"]["layouts"].size(), 1U);
+    if (fewest.devices == 1) continue;
+    target.devices = fewest.devices / 2;
+    EXPECT_THROW(best_layouts(four_layers_of_48(), target, {}), UserError);
+  }
+  target.machine.device.memory_bytes = 1000;
+  EXPECT_THROW(fewest_devices(four_layers_of_48(), target, {}), UserError);
 }
 
 TEST(BestLayouts, RefuseMoreDevicesThanTheMachineHas) {

@@ -141,6 +141,24 @@ TEST(TrainingEstimate, TimeAndEnergyOfItsItems) {
   EXPECT_DOUBLE_EQ(estimate.energy_joules, 4 * 4000 * 50.0);
 }
 
+// The small GPT has a vocabulary of 61 words.
+TEST(TrainingEstimate, FlopsAndBytesOfItsTokens) {
+  const Target target{.machine = small_machine(), .software = {}, .devices = 4};
+  Prediction prediction;
+  prediction.parameters = 1000;
+  prediction.items = 10;
+  prediction.model_flops = 70;
+  prediction.step_seconds = 2;
+  config::Config config = small_gpt(2);
+  const std::vector<TrainingEstimate> trainings = usual_trainings(prediction, target, config);
+  ASSERT_EQ(trainings.size(), 2U);
+  EXPECT_DOUBLE_EQ(trainings[0].flops, 20'000 * 7);
+  EXPECT_DOUBLE_EQ(trainings[1].items, 200'000);
+  EXPECT_EQ(stored_token_bytes(config), 2);
+  models::gpt::model_of(config).vocabulary = 65'537;
+  EXPECT_EQ(stored_token_bytes(config), 4);
+}
+
 TEST(CheckpointEstimate, YoungsInterval) {
   Target target{.machine = small_machine(), .software = {}, .devices = 8};  // two nodes
   target.machine.storage = {.node_bandwidth = 3, .total_bandwidth = 100};
@@ -154,6 +172,8 @@ TEST(CheckpointEstimate, YoungsInterval) {
                    600);  // sqrt(2 * 100 * 1800): a failure of one of the nodes in half an hour
   target.machine.storage.total_bandwidth = 1;
   EXPECT_DOUBLE_EQ(checkpoint_estimate(prediction, target).seconds, 600);
+  target.machine.storage.node_bandwidth = target.machine.storage.total_bandwidth = 1e9;
+  EXPECT_DOUBLE_EQ(checkpoint_estimate(prediction, target).seconds, 1) << "files are made all the same";
   target.machine.storage = {};
   EXPECT_EQ(checkpoint_estimate(prediction, target).interval_seconds, 0);
 }

@@ -24,9 +24,6 @@ namespace terrace::plan {
 namespace {
 
 constexpr size_t most_changes = 3;
-// Tokens for each parameter: the compute-optimal number of Hoffmann et al. (arXiv 2203.15556), and ten times as many,
-// as models are trained that serve long.
-constexpr std::array<double, 2> items_per_parameter = {20, 200};
 
 Json memory_json(const StageMemory& memory) {
   Json json;
@@ -101,12 +98,14 @@ std::string step_lines(const Plan& plan) {
 
 std::string training_lines(const Plan& plan) {
   std::string text;
-  for (const double items : items_per_parameter) {
-    const TrainingEstimate estimate = training_estimate(plan.prediction, plan.target, items);
-    text += fmt::format("    {:.0f} {} a parameter: {:.3g} {}, {}, {:.3g} device-hours{}\n", items,
-                        plan.config.family->items, estimate.items, plan.config.family->items,
-                        format_days(estimate.seconds), estimate.device_hours,
-                        estimate.energy_joules > 0 ? ", " + format_energy(estimate.energy_joules) : "");
+  const double stored = stored_token_bytes(plan.config);
+  for (const TrainingEstimate& one : usual_trainings(plan.prediction, plan.target, plan.config)) {
+    text += fmt::format("    {:.0f} {} a parameter: {:.3g} {}, {}, {:.3g} device-hours{}\n", one.items_per_parameter,
+                        plan.config.family->items, one.items, plan.config.family->items, format_days(one.seconds),
+                        one.device_hours, one.energy_joules > 0 ? ", " + format_energy(one.energy_joules) : "");
+    text += fmt::format("      {:.3g} exaFLOP of the model; {} to {} of text, {} as tokens\n", one.flops / 1e18,
+                        format_bytes(least_text_bytes * one.items), format_bytes(most_text_bytes * one.items),
+                        format_bytes(stored * one.items));
   }
   const CheckpointEstimate checkpoint = checkpoint_estimate(plan.prediction, plan.target);
   text += fmt::format("    a checkpoint of {}", format_bytes(checkpoint.bytes));
@@ -198,13 +197,15 @@ Json json_of(const Plan& plan) {
   json["limit"] = limit(prediction);
   json["tensor_groups"] = plan.tensor_reach ? json_of(*plan.tensor_reach, plan.config.family->items) : nullptr;
   json["run"] = json_of(run_cost(plan.config, prediction, plan.target, plan.items), plan.config);
-  for (const double items : items_per_parameter) {
-    const TrainingEstimate estimate = training_estimate(prediction, plan.target, items);
-    json["trainings"].push_back({{plan.config.family->items + "_per_parameter", items},
+  json["trainings"] = Json::array();
+  for (const TrainingEstimate& estimate : usual_trainings(prediction, plan.target, plan.config)) {
+    json["trainings"].push_back({{plan.config.family->items + "_per_parameter", estimate.items_per_parameter},
                                  {plan.config.family->items, estimate.items},
                                  {"seconds", estimate.seconds},
                                  {"device_hours", estimate.device_hours},
-                                 {"energy_joules", estimate.energy_joules}});
+                                 {"energy_joules", estimate.energy_joules},
+                                 {"flops", estimate.flops},
+                                 {"stored_bytes", stored_token_bytes(plan.config) * estimate.items}});
   }
   const CheckpointEstimate checkpoint = checkpoint_estimate(prediction, plan.target);
   json["checkpoint"] = {
