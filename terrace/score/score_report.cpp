@@ -227,7 +227,7 @@ text { font: 12px "DejaVu Sans", Verdana, sans-serif; fill: #222; }
   svg += ratio_line(axes, 1, "equal") + ratio_line(axes, 1.1, "tenth") + ratio_line(axes, 1 / 1.1, "tenth");
   for (double power = axes.least; power <= axes.most; ++power) {
     const double seconds = std::pow(10, power);
-    const std::string label = format_seconds(seconds);
+    const std::string label = fmt::format("{:g} s", seconds);
     svg += fmt::format("<text class=\"middle\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", axes.x(seconds),
                        Axes::top + Axes::size + 18, label);
     svg += fmt::format("<text class=\"end\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", Axes::left - 6, axes.y(seconds) + 4,
