@@ -127,6 +127,16 @@ TEST(Plan, NamesFittingLayoutsForARunThatDoesNotFit) {
   for (const Change& change : plan.changes) EXPECT_TRUE(change.prediction.feasible());
 }
 
+TEST(Plan, SaysWhatFitsWhereNothingNearDoes) {
+  Target target{.machine = small_machine(), .software = {}, .devices = 2};
+  target.machine.device.memory_bytes = 1000;
+  const Plan plan = make_plan(small_gpt(4), target);
+  EXPECT_FALSE(plan.prediction.feasible());
+  EXPECT_TRUE(plan.changes.empty());
+  EXPECT_NE(text_of(plan).find("no layout fits: the one that needs least memory needs "), std::string::npos);
+  EXPECT_EQ(json_of(plan)["none_fits"].get<std::string>(), plan.none_fits);
+}
+
 TEST(TrainingEstimate, TimeAndEnergyOfItsItems) {
   Target target{.machine = small_machine(), .software = {}, .devices = 4};
   target.machine.device.power_watts = 50;

@@ -117,6 +117,7 @@ std::string training_lines(const Plan& plan) {
 }
 
 std::string change_lines(const Plan& plan) {
+  if (!plan.none_fits.empty()) return plan.none_fits + "\n";
   if (plan.changes.empty()) return "";
   std::string text = plan.prediction.feasible() ? "what would help most\n" : "the nearest layouts that fit\n";
   for (const Change& change : plan.changes) {
@@ -161,6 +162,13 @@ Plan make_plan(const config::Config& config, const Target& target, std::optional
   plan.noise_scale = noise_scale;
   plan.changes = plan.prediction.feasible() ? best_changes(config, target, plan.prediction.step_seconds, most_changes)
                                             : nearest_feasible(config, target, most_changes);
+  if (!plan.prediction.feasible() && plan.changes.empty()) {
+    try {
+      plan.changes = best_layouts(config, target, {.count = most_changes}).layouts;
+    } catch (const UserError& error) {
+      plan.none_fits = error.what();
+    }
+  }
   plan.interval = step_interval(config, plan.prediction, target, published_errors());
   plan.tensor_reach = tensor_reach(config, target, plan.prediction);
   return plan;
@@ -223,6 +231,7 @@ Json json_of(const Plan& plan) {
                                   {"flops_per_byte", intensity.flops_per_byte},
                                   {"ridge_flops_per_byte", intensity.ridge}};
   json["changes"] = changes_json(plan);
+  json["none_fits"] = plan.none_fits;
   json["noise"] = plan.noise ? json_of(*plan.noise) : nullptr;
   json["noise_scale"] = plan.noise_scale ? json_of(*plan.noise_scale, prediction.samples) : nullptr;
   json["stages"] = Json::array();
