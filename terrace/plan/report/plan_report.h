@@ -23,7 +23,7 @@ struct Plan {
   // Changes that would help most; of a run that is not feasible the nearest feasible ones, or where there are none the
   // fastest of all layouts that fit.
   std::vector<Change> changes = {};
-  std::string none_fits = {};  // why no layout at all fits so many devices; "": some does, or the run is feasible
+  std::string none_fits = {};        // why no layout at all fits so many devices; "": some does, or the run is feasible
   std::optional<double> items = {};  // items that the run trains on, instead of those of train.steps
   std::optional<TensorReach> tensor_reach = {};  // with several tensor ranks
   StepInterval interval = {};
@@ -39,9 +39,9 @@ Plan make_plan(const config::Config& config, const Target& target, std::optional
 // tokens_per_second (or the family's items), mfu, hfu, bubble_share, queued_share, exposed_seconds by group,
 // computation_seconds by kind of the slowest stage, update_seconds, micro_batch_sizes (average and largest by name,
 // where samples differ in size), limit, tensor_groups (null with one tensor rank), run, trainings, checkpoint,
-// roofline, changes, none_fits, noise (null where the machine states none), noise_scale (null where none is given), and stages: a
-// list with memory_bytes by category and in total, whole_weights_bytes of the largest layer and of the largest other
-// segment, and sent_bytes of one rank in a step by group.
+// roofline, changes, none_fits, noise (null where the machine states none), noise_scale (null where none is given), and
+// stages: a list with memory_bytes by category and in total, whole_weights_bytes of the largest layer and of the
+// largest other segment, and sent_bytes of one rank in a step by group.
 Json json_of(const Plan& plan);
 std::string text_of(const Plan& plan);
 
