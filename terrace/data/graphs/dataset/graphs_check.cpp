@@ -362,6 +362,13 @@ GraphSizes sizes_of_graphs(const GraphsConfig& config, const GraphsRequest& requ
   const bool trains = config.held_out.empty();
   SizesOfPart all;
   for (const std::string& prefix : trains ? config.train : config.held_out) {
+    const std::filesystem::path description = graphs_description_path(prefix);
+    if (!std::filesystem::exists(description)) {
+      throw UserError::of(
+          "{} does not exist; make the dataset with terrace data prepare --kind graphs INPUTS --output {}, or give the "
+          "sizes of a structure: data.average_atoms, most_atoms, average_edges and most_edges",
+          description.string(), prefix);
+    }
     add_sizes(GraphsDataset(prefix), request, config, all);
   }
   const auto& [structures, atoms, edges, most_atoms, most_edges] = all;
