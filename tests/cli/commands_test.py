@@ -149,7 +149,7 @@ class Search(CommandTest):
         self.assertGreater(found["failed"], 0)
         best = found["best"][0]
         self.assertGreaterEqual(best["value"], found["best"][1]["value"])
-        alone = terrace("plan", best["config"], "--machine", "frontier", "--devices", best["devices"], "--json")
+        alone = terrace("plan", best["config"], "--machine", "frontier", "--software", "terrace-2023", "--devices", best["devices"], "--json")
         self.assertEqual(json.loads(self.expect(0, alone).stdout)["step_seconds"], best["figures"]["step_seconds"])
         self.assertEqual(sorted(path.name for path in folder.glob("best_*")), ["best_1.toml", "best_2.toml"])
 
