@@ -27,17 +27,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::string comment_of(const std::string& line) { return line.empty() ? "" : "# " + line; }
+
 // `of` is what it is the fastest of.
 void write_fastest(const PlannedTarget& planned, const plan::Change& fastest, const std::string& of,
                    const plan::Target& target, const std::string& file) {
   const plan::Prediction& prediction = fastest.prediction;
-  write_text_atomically(
-      file,
-      fmt::format("# The fastest of {} of {} on {} of {}, as predicted for the program {}:\n"
-                  "# step {}, MFU {:.1f}%, {} of memory on the fullest device.\n{}",
-                  of, planned.config, counted(static_cast<uint64_t>(target.devices), "device"), target.machine.name,
-                  target.software.name, format_seconds(prediction.step_seconds), 100 * prediction.mfu(),
-                  format_bytes(prediction.fullest().memory.total()), config::dump(fastest.config)));
+  write_text_atomically(file,
+                        fmt::format("# The fastest of {} of {} on {} of {}, as predicted for the program {}:\n"
+                                    "# step {}, MFU {:.1f}%, {} of memory on the fullest device.\n{}{}",
+                                    of, planned.config, counted(static_cast<uint64_t>(target.devices), "device"),
+                                    target.machine.name, target.software.name, format_seconds(prediction.step_seconds),
+                                    100 * prediction.mfu(), format_bytes(prediction.fullest().memory.total()),
+                                    comment_of(plan::products_line(target)), config::dump(fastest.config)));
   const std::string missing = planned.missing_for_training();
   if (!missing.empty()) {
     log_warning("{} is for planning only, and has examples where {} lacks keys that training needs: {}", file,

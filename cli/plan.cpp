@@ -34,11 +34,13 @@ void print_scaling(const config::Config& config, const plan::Target& target, con
   const plan::Scaling table = plan::scaling(config, target, devices);
   if (json) {
     Json object = plan::json_of(table);
+    object["fp8_products"] = target.block_products == plan::BlockProducts::fp8;
     if (noise_scale) object["same_loss"] = plan::json_of(*noise_scale, table);
     if (planned.translation) object["translation"] = translate::json_of(*planned.translation);
     fmt::print("{}\n", object.dump());
   } else {
-    fmt::print("{}{}{}", planned.translation_text(), plan::text_of(table, config.family->items),
+    fmt::print("{}{}{}{}", planned.translation_text(), plan::products_line(target),
+               plan::text_of(table, config.family->items),
                noise_scale ? plan::text_of(*noise_scale, table, config.family->samples) : "");
   }
   const std::string reason = plan::why_none_fits(table);
@@ -147,8 +149,8 @@ void add_plan_command(CLI::App& app) {
                       "The gradient noise scale in samples, or the folder of a run that measured it: batches are "
                       "compared by steps, samples and time to the same loss");
   command->add_flag("--json", arguments->json, "Print one JSON object");
-  for (const char* other : {"config", "--devices", "--best", "--scaling", "--report", "--tokens", "--noise-scale",
-                            "--from-megatron", "--from-deepspeed", "--from-torchtitan"}) {
+  for (const char* other : {"config", "--devices", "--products", "--best", "--scaling", "--report", "--tokens",
+                            "--noise-scale", "--from-megatron", "--from-deepspeed", "--from-torchtitan"}) {
     score->excludes(command->get_option(other));
   }
   command->footer(

@@ -23,6 +23,12 @@ void PlannedTarget::add_to(CLI::App& command) {
   command.add_option("--machine", machine,
                      "A description of the machine: a built-in name, or a TOML file (docs/machines.md)");
   command.add_option("--software", software, "The program that trains: a built-in name, or a TOML file");
+  command
+      .add_option(
+          "--products", products,
+          "fp8: products of linear layers in transformer blocks take 8-bit floats, on machines that state their "
+          "rates ([device.fp8])")
+      ->check(CLI::IsMember({"fp8"}));
   command.add_option("--devices", devices, "Devices, one for each rank (if not given, 1)")->check(positive());
 }
 
@@ -62,6 +68,7 @@ std::string PlannedTarget::missing_for_training() const {
 
 plan::Target PlannedTarget::load_target() const {
   plan::Target target{.machine = machine::load(machine), .software = machine::load_software(software)};
+  if (products == "fp8") target.block_products = plan::BlockProducts::fp8;
   if (devices > 0) {
     target.devices = devices;
   } else if (target.machine.devices() > 1) {

@@ -18,7 +18,8 @@ namespace terrace::cli {
 struct PlannedTarget {
   std::string config, machine = "laptop", software = "terrace";
   std::vector<std::string> overrides;
-  int64_t devices = 0;  // 0: not given
+  int64_t devices = 0;        // 0: not given
+  std::string products = {};  // "fp8"; "": as the configuration has them
 
   // With a launch of another trainer: what was understood, the options that give it, and its configuration, which
   // stands in place of the file or of some of the file's keys.

@@ -118,7 +118,8 @@ void add_simulate_command(CLI::App& app) {
       if (drawn) json["noise"] = plan::json_of(*drawn, seed);
       fmt::print("{}\n", json.dump());
     } else {
-      fmt::print("{}{}", line_of(prediction), drawn ? plan::text_of(*drawn, prediction.step_seconds) : "");
+      fmt::print("{}{}{}", line_of(prediction), plan::products_line(target),
+                 drawn ? plan::text_of(*drawn, prediction.step_seconds) : "");
     }
     if (!arguments->trace.empty() && !arguments->json) fmt::print("{}\n", arguments->trace);
     if (!prediction.feasible()) throw UserError(prediction.reason, ExitCode::infeasible);

@@ -40,13 +40,12 @@ constexpr Quantity latency{Measure::seconds, 1e-9, 0.1};
 constexpr Quantity power{Measure::watts, 0.1, 1e6};
 constexpr Quantity failure_time{Measure::hours, 1, 1e7};
 
+// Keys of the rates of products alone.
 template <typename Table>
-void rate_keys(Table& table) {
+void product_rate_keys(Table& table) {
   table.required("peak", &ComputeRate::peak, product_rate, "\"312 TFLOP/s\"");
   table.required("achievable", &ComputeRate::achievable, product_rate, "\"250 TFLOP/s\"");
   table.optional("achievable_together", &ComputeRate::achievable_together, product_rate);
-  table.optional("attention", &ComputeRate::attention, attention_share);
-  table.optional("passes", &ComputeRate::passes, memory_bandwidth);
   table.rule({"achievable", "peak"}, [](const ComputeRate& rate) {
     if (rate.achievable <= rate.peak) return std::string();
     return fmt::format("is more than the peak, {}", product_rate.text(rate.peak));
@@ -55,6 +54,13 @@ void rate_keys(Table& table) {
     if (rate.achievable_together <= rate.achievable) return std::string();
     return fmt::format("is more than achievable, {}", product_rate.text(rate.achievable));
   });
+}
+
+template <typename Table>
+void rate_keys(Table& table) {
+  product_rate_keys(table);
+  table.optional("attention", &ComputeRate::attention, attention_share);
+  table.optional("passes", &ComputeRate::passes, memory_bandwidth);
 }
 
 template <typename Table>
@@ -95,6 +101,7 @@ void device_keys(Table& table) {
   rate(std::integral_constant<Precision, Precision::fp32>());
   rate(std::integral_constant<Precision, Precision::bf16>());
   rate(std::integral_constant<Precision, Precision::fp16>());
+  table.optional_table("fp8", &Device::fp8, [](auto& keys) { product_rate_keys(keys); });
   table.list(
       "tiles", &Device::tiles, [](auto& tile) { tile_keys(tile); }, [](auto&) {});
   table.rule({"reserved", "memory"}, [](const Device& device) {
@@ -199,14 +206,20 @@ void take_shares(Device& device, const Software& software) {
     rate.achievable *= software.products;
     rate.attention *= of_products;
   }
+  device.fp8.achievable *= software.products;
+}
+
+void take_rate_together(ComputeRate& rate) {
+  if (rate.achievable_together > 0) rate.achievable = rate.achievable_together;
 }
 
 }  // namespace
 
 Machine for_job(const Machine& machine, const Software& software, int64_t devices) {
   Machine job = machine;
-  for (ComputeRate& rate : job.device.products) {
-    if (devices > 1 && rate.achievable_together > 0) rate.achievable = rate.achievable_together;
+  if (devices > 1) {
+    std::ranges::for_each(job.device.products, take_rate_together);
+    take_rate_together(job.device.fp8);
   }
   take_shares(job.device, software);
   const int64_t in_node = machine.devices_of("node");
@@ -239,6 +252,16 @@ std::string missing_rate(const Machine& machine, Precision precision) {
   }
   return fmt::format("has no [device.{}]; add it, or set train.precision to {}", config::name_of(precision),
                      config::listed(words, "or"));
+}
+
+std::string missing_fp8(const Machine& machine) {
+  if (machine.device.fp8.peak > 0) return "";
+  std::vector<std::string> with_rates;
+  for (const std::string& name : names()) {
+    if (load(name).device.fp8.peak > 0) with_rates.push_back(name);
+  }
+  return fmt::format("has no [device.fp8]; add it with peak and achievable, or name {}",
+                     config::listed(with_rates, "or"));
 }
 
 std::string dump(const Machine& machine) { return config::write_tables(machine, keys); }

@@ -43,7 +43,8 @@ struct Device {
   double reserved_bytes = 0;                 // part of memory_bytes, for the driver, libraries and their kernels
   double memory_bandwidth = 0;               // bytes/s that a large copy reads and writes, as measured
   std::array<ComputeRate, 3> products = {};  // by config::Precision
-  int64_t compute_units = 1;                 // that compute one tile each
+  ComputeRate fp8 = {};       // rates of products whose factors were quantized to 8-bit floats; a peak of 0: not stated
+  int64_t compute_units = 1;  // that compute one tile each
   std::vector<Tile> tiles = std::vector<Tile>(1);
   double tile_start = 0;  // a tile's begin and end take as long as this many steps of its sum
   double attention = 1;   // the rate of fused attention as a share of the achievable rate of products
@@ -160,6 +161,9 @@ Machine for_job(const Machine& machine, const Software& software, int64_t device
 // Says what keeps a run of this precision from being predicted: "has no [device.fp32]; add it, or set train.precision
 // to bf16"; "" if the machine has the rates.
 std::string missing_rate(const Machine& machine, config::Precision precision);
+
+// Says that the machine has no [device.fp8] and which built-in machines have one; "" if it states these rates.
+std::string missing_fp8(const Machine& machine);
 
 // Reads a description from a file, or the built-in one of this name ("frontier"). Throws UserError with every problem:
 // file, key, line, the figure and its bounds; for an unknown name the names that exist.

@@ -15,7 +15,9 @@ struct ProductSize {
 };
 
 // The time of the products with the fastest of the device's tiles, or the time in which memory delivers the factors and
-// takes the results if that is longer.
+// takes the results if that is longer. `achievable` is the rate of large products, FLOP/s.
+double product_seconds(const ProductSize& size, double achievable, const Device& device);
+// The time at the device's rate in this precision.
 double product_seconds(const ProductSize& size, config::Precision precision, const Device& device);
 
 }  // namespace terrace::machine

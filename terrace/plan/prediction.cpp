@@ -2,6 +2,7 @@
 #include "terrace/plan/prediction.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/text/units.h"
 #include "terrace/config/family.h"
+#include "terrace/config/names.h"
 #include "terrace/plan/time/route.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/rank_share.h"
@@ -112,9 +114,32 @@ const StagePrediction& Prediction::fullest() const {
   return *std::ranges::max_element(stages, {}, [](const StagePrediction& stage) { return stage.memory.total(); });
 }
 
+std::string products_line(const Target& target) {
+  if (target.block_products == BlockProducts::as_run) return "";
+  return "products of blocks in fp8; attention, head, embedding, weights, gradients and calls as in a run in bf16; MFU "
+         "and HFU are shares of the peak in bf16\n";
+}
+
+namespace {
+
+void check_fp8(const config::Config& config, const machine::Machine& machine) {
+  std::vector<std::string> problems;
+  if (config.train.precision != config::Precision::bf16) {
+    problems.push_back(fmt::format(
+        "it is for transformers in bf16, and train.precision is {}; set it to bf16, or leave the option out",
+        config::name_of(config.train.precision)));
+  }
+  const std::string missing = machine::missing_fp8(machine);
+  if (!missing.empty()) problems.push_back(machine.source() + " " + missing);
+  if (!problems.empty()) throw UserError::of("--products fp8: {}", fmt::join(problems, "\n--products fp8: "));
+}
+
+}  // namespace
+
 void check_target(const config::Config& config, const Target& target) {
   const std::string missing = machine::missing_rate(target.machine, config.train.precision);
   if (!missing.empty()) throw UserError::of("{} {}", target.machine.source(), missing);
+  if (target.block_products == BlockProducts::fp8) check_fp8(config, target.machine);
   const bool stages = target.software.host_staging != machine::HostStaging::none && target.nodes() > 1;
   if (stages && target.machine.host.staging_bandwidth == 0) {
     throw UserError::of(

@@ -24,6 +24,34 @@ class Machines(CommandTest):
         self.expect(0, terrace("plan", "configs/tiny.toml", "--machine", machine, "--set", "train.precision=bf16"))
 
 
+class Fp8(CommandTest):
+    MODEL = ("configs/llama-8b.toml", "--devices", 64)
+    PLANNED = (*MODEL, "--machine", "dgx-h200")
+    LINE = "products of blocks in fp8; attention, head, embedding, weights, gradients and calls as in a run in bf16; MFU and HFU are shares of the peak in bf16\n"
+
+    def test_products_in_fp8_are_said_by_every_prediction(self):
+        plain = json.loads(self.expect(0, terrace("plan", *self.PLANNED, "--json")).stdout)
+        fp8 = json.loads(self.expect(0, terrace("plan", *self.PLANNED, "--products", "fp8", "--json")).stdout)
+        self.assertEqual((plain["fp8_products"], fp8["fp8_products"]), (False, True))
+        self.assertLess(fp8["step_seconds"], plain["step_seconds"])
+        self.assertIn("no run with products in fp8 was compared", fp8["interval"]["outside"])
+        best = self.scratch() / "best.toml"
+        for command in (["plan"], ["plan", "--best", "--set", "layout.pipeline=1", "--write", best], ["simulate"]):
+            result = self.expect(0, terrace(command[0], *self.PLANNED, "--products", "fp8", *command[1:]))
+            self.assertIn(self.LINE, result.stdout)
+        self.assertIn("# " + self.LINE, best.read_text())
+        page = self.scratch() / "plan.html"
+        self.expect(0, terrace("plan", *self.PLANNED, "--products", "fp8", "--report", page))
+        self.assertIn("--products fp8", page.read_text())
+
+    def test_fp8_is_refused_where_it_means_nothing(self):
+        fp8 = ("--products", "fp8")
+        self.expect(2, terrace("plan", *self.MODEL, *fp8, "--machine", "frontier"), "machines/frontier.toml has no [device.fp8]", "or name alps,")
+        self.expect(2, terrace("plan", *self.PLANNED, *fp8, "--set", "train.precision=fp16"), "it is for transformers in bf16, and train.precision is fp16; set it to bf16, or leave the option out")
+        self.expect(2, terrace("plan", "configs/painn.toml", *fp8, "--machine", "dgx-h200"), "it is for transformers in bf16, and train.precision is fp32")
+        self.expect(2, terrace("plan", *self.PLANNED, "--products", "fp4"), "fp4 not in {fp8}")
+
+
 class Scores(CommandTest):
     TABLE = "id,model,layers,hidden,heads,vocab,seq,gpu,gpus,software,tp,pp,mbs,gbs,precision,recompute,sec_per_iter\n"
 

@@ -92,9 +92,9 @@ TEST(BuiltIn, DgxH100AndLaptopHaveTheirPublishedFigures) {
 // Figures of data sheets and user guides. Achievable rates and links are below them.
 struct Published {
   std::string machine;
-  double bf16_peak, fp32_peak;  // FLOP/s
-  double memory_bytes;          // as the driver reports it
-  double memory_bandwidth;      // bytes/s
+  double bf16_peak, fp8_peak, fp32_peak;  // FLOP/s
+  double memory_bytes;                    // as the driver reports it
+  double memory_bandwidth;                // bytes/s
   int64_t compute_units;
   double watts;                 // 0: published for the module alone, with its CPU
   int64_t in_node, in_machine;  // devices
@@ -105,20 +105,21 @@ struct Published {
 TEST(BuiltIn, MachinesOfTodayHaveTheirPublishedFigures) {
   constexpr double gib = 1024.0 * 1024 * 1024, mib = 1024.0 * 1024;
   const std::vector<Published> published = {
-      {"dgx-h200", 989.4e12, 66.9e12, 143'771 * mib, 4.8e12, 132, 700, 8, 16'384, 450e9, 400e9},
-      {"dgx-b200", 2250e12, 75e12, 183'359 * mib, 8e12, 148, 1000, 8, 16'384, 900e9, 400e9},
-      {"gb200-nvl72", 2500e12, 80e12, 189'471 * mib, 8e12, 152, 1200, 4, 128 * 72, 900e9, 200e9},
-      {"alps", 989.4e12, 66.9e12, 96 * gib, 4e12, 132, 0, 4, 2688 * 4, 450e9, 100e9},
-      {"mi300x", 1307.4e12, 163.4e12, 192 * gib, 5.3e12, 304, 750, 8, 16'384, 448e9, 400e9},
-      {"mi325x", 1307.4e12, 163.4e12, 256 * gib, 6e12, 304, 1000, 8, 16'384, 448e9, 400e9},
-      {"mi355x", 2516.6e12, 157.3e12, 288 * gib, 8e12, 256, 1400, 8, 16'384, 537.6e9, 400e9},
-      {"aurora", 367e12, 22.9e12, 64 * gib, 1.6384e12, 56, 300, 12, 10'624 * 12, 140e9, 200e9},
+      {"dgx-h200", 989.4e12, 1978.9e12, 66.9e12, 143'771 * mib, 4.8e12, 132, 700, 8, 16'384, 450e9, 400e9},
+      {"dgx-b200", 2250e12, 4500e12, 75e12, 183'359 * mib, 8e12, 148, 1000, 8, 16'384, 900e9, 400e9},
+      {"gb200-nvl72", 2500e12, 5000e12, 80e12, 189'471 * mib, 8e12, 152, 1200, 4, 128 * 72, 900e9, 200e9},
+      {"alps", 989.4e12, 1978.9e12, 66.9e12, 96 * gib, 4e12, 132, 0, 4, 2688 * 4, 450e9, 100e9},
+      {"mi300x", 1307.4e12, 2614.9e12, 163.4e12, 192 * gib, 5.3e12, 304, 750, 8, 16'384, 448e9, 400e9},
+      {"mi325x", 1307.4e12, 2614.9e12, 163.4e12, 256 * gib, 6e12, 304, 1000, 8, 16'384, 448e9, 400e9},
+      {"mi355x", 2516.6e12, 5033.2e12, 157.3e12, 288 * gib, 8e12, 256, 1400, 8, 16'384, 537.6e9, 400e9},
+      {"aurora", 367e12, 0, 22.9e12, 64 * gib, 1.6384e12, 56, 300, 12, 10'624 * 12, 140e9, 200e9},
   };
   for (const Published& figures : published) {
     const Machine machine = load(figures.machine);
     const Device& device = machine.device;
     EXPECT_EQ(device.rate(Precision::bf16).peak, figures.bf16_peak) << figures.machine;
     EXPECT_EQ(device.rate(Precision::fp16).peak, figures.bf16_peak) << figures.machine;
+    EXPECT_EQ(device.fp8.peak, figures.fp8_peak) << figures.machine;
     EXPECT_EQ(device.rate(Precision::fp32).peak, figures.fp32_peak) << figures.machine;
     EXPECT_EQ(device.memory_bytes, figures.memory_bytes) << figures.machine;
     EXPECT_LT(device.memory_bandwidth, figures.memory_bandwidth) << figures.machine;

@@ -241,6 +241,24 @@ TEST(Machine, LibrariesReachAShareOfTheRates) {
   EXPECT_EQ(job.device.rate(bf16).peak, machine.device.rate(bf16).peak);
 }
 
+TEST(Machine, RatesOfProductsInFp8AreReadAndCheckedAsOthers) {
+  std::string toml = valid_toml;
+  toml.insert(
+      toml.find("[[device.tiles]]"),
+      "[device.fp8]\npeak = \"380 TFLOP/s\"\nachievable = \"300 TFLOP/s\"\nachievable_together = \"260 TFLOP/s\"\n");
+  const Machine machine = parse(toml, "ours.toml");
+  EXPECT_EQ(machine.device.fp8.peak, 380e12);
+  EXPECT_EQ(parse(dump(machine), "ours.toml"), machine);
+  EXPECT_EQ(for_job(machine, {.products = 0.5}, 1).device.fp8.achievable, 150e12);
+  EXPECT_EQ(for_job(machine, {}, 2).device.fp8.achievable, 260e12);
+  EXPECT_EQ(missing_fp8(machine), "");
+  EXPECT_EQ(missing_fp8(parse(valid_toml, "ours.toml")),
+            "has no [device.fp8]; add it with peak and achievable, or name alps, dgx-b200, dgx-h100, dgx-h200, "
+            "gb200-nvl72, mi300x, mi325x or mi355x");
+  EXPECT_EQ(complaint(toml.replace(toml.find("\"300 T"), 6, "\"400 T")),
+            "ours.toml:20:14: device.fp8.achievable = \"400 TFLOP/s\" is more than the peak, \"380 TFLOP/s\"");
+}
+
 TEST(Machine, TheLastGroupMayBeSmaller) {
   const auto with_group = [](int64_t group, int64_t all) {
     return with({{"name = \"network\"", "name = \"group\""},

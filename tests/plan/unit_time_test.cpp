@@ -102,6 +102,40 @@ TEST(UnitTime, RepeatsWhatRecomputeRepeats) {
   EXPECT_NEAR(more(config::Recompute::selective), 0.64, 1e-12);
 }
 
+// Products have factors of one byte and results of two: (80 + 40) + 2 * 32 = 184 bytes, at 100 bytes/s. Forward reads
+// both factors with two bytes an element and writes them twice with one: 4 * (80 + 40) = 480 bytes; an input gradient
+// does so with the first one, 4 * 80 bytes. A weight gradient finds its factors quantized.
+TEST(UnitTime, QuantizesTheFactorsOfProductsInFp8) {
+  machine::Machine machine = small_machine();
+  machine.device.fp8 = {.peak = 4000, .achievable = 2000};
+  const machine::Software software;
+  const ComputingRank rank{
+      .machine = machine, .software = software, .precision = Precision::bf16, .products = BlockProducts::fp8};
+  const UnitTime time = unit_time(one_layer(), config::Recompute::none, rank);
+  EXPECT_DOUBLE_EQ(time.forward.of(TimeKind::products), 1.84);
+  EXPECT_DOUBLE_EQ(time.forward.of(TimeKind::attention), 0.64);
+  EXPECT_DOUBLE_EQ(time.forward.of(TimeKind::elements), 2 + 4.8);
+  EXPECT_DOUBLE_EQ(time.forward.memory_bytes, 184 + 480 + 200);
+  EXPECT_DOUBLE_EQ(time.input_gradient.total(), 1.84 + 2 + 3.2);
+  EXPECT_DOUBLE_EQ(time.weight_gradient.total(), 1.84);
+  // The product, two quantizations and attention are launched in 12 s, while the device works for 9.28 s.
+  machine.device.launch_seconds = 3;
+  EXPECT_DOUBLE_EQ(unit_time(one_layer(), config::Recompute::none, rank).forward.of(TimeKind::launches), 12 - 9.28);
+}
+
+TEST(UnitTime, ComputesProductsInFp8AtTheirRate) {
+  machine::Machine machine = computing_machine();
+  machine.device.fp8 = {.peak = 4000, .achievable = 2000};
+  machine.device.kernel_seconds = 1;
+  const machine::Software software;
+  const UnitTime time = unit_time(
+      {.forward = {schedule::matrix_product("", 8, 4, 10, 2)}}, config::Recompute::none,
+      {.machine = machine, .software = software, .precision = Precision::bf16, .products = BlockProducts::fp8});
+  // One tile for each of two units: 2 * 16 * 10 FLOPs at 1000 FLOP/s.
+  EXPECT_DOUBLE_EQ(time.forward.of(TimeKind::products), 0.32 + 1);
+  EXPECT_DOUBLE_EQ(time.forward.of(TimeKind::elements), 2);  // two kernels
+}
+
 TEST(UnitTime, WaitsForSumsOverTensorRanks) {
   const machine::Machine machine = small_machine();
   machine::Software software;

@@ -148,8 +148,8 @@ class Search {
       }
       if (one.bytes <= memory) {
         one.leaves_node = tensor_leaves_domain(run->mesh, target_.machine);
-        one.least_seconds =
-            handicap(one) * least_seconds(*run, PredictedCosts(*run, target_.machine, target_.software));
+        one.least_seconds = handicap(one) * least_seconds(*run, PredictedCosts(*run, target_.machine, target_.software,
+                                                                               target_.block_products));
       }
       const std::lock_guard lock(mutex_);
       if (one.bytes <= memory) candidates_.push_back(one);

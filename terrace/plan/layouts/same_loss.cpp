@@ -197,6 +197,7 @@ std::string text_of(const BestBatches& best, const Target& target, const std::st
       "as a step of it\n",
       counted(static_cast<uint64_t>(target.devices), "device"), target.machine.name, best.noise.samples, samples,
       best.noise.source, samples, format_count(best.reference));
+  text += products_line(target);
   for (const BatchLayout& one : best.batches) {
     text +=
         fmt::format("batch {}: advance {}, step {}, {:.3f} times the steps, {:.3f} times the {}, MFU {:.1f}%\n    {}\n",

@@ -60,6 +60,11 @@ std::string batch_of(const Plan& plan) {
       micro_batch_text(plan), counted(static_cast<uint64_t>(data_ranks), "data-parallel rank"));
 }
 
+std::string precision_of(const Plan& plan) {
+  const std::string precision(config::name_of(plan.config.train.precision));
+  return plan.target.block_products == BlockProducts::fp8 ? precision + ", products of blocks in fp8" : precision;
+}
+
 }  // namespace
 
 observe::PlanStatements statements_of(const Plan& plan, const std::string& command) {
@@ -73,7 +78,7 @@ observe::PlanStatements statements_of(const Plan& plan, const std::string& comma
                 {"layout", layout_of(plan)},
                 {"batch", batch_of(plan)},
                 {"recompute", std::string(config::name_of(plan.config.train.recompute))},
-                {"precision", std::string(config::name_of(plan.config.train.precision))},
+                {"precision", precision_of(plan)},
                 {"software", plan.target.software.name}};
   if (const std::string sizes = sizes_text(plan); !sizes.empty()) said.facts.push_back({"sizes", sizes});
   if (plan.noise) said.facts.emplace_back("with the machine's noise", text_of(*plan.noise));

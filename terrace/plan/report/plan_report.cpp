@@ -182,6 +182,7 @@ Json json_of(const Plan& plan) {
                {"machine", plan.target.machine.name},
                {"software", plan.target.software.name},
                {"devices", plan.target.devices},
+               {"fp8_products", plan.target.block_products == BlockProducts::fp8},
                {"parameters", prediction.parameters},
                {"model_flops", prediction.model_flops},
                {"hardware_flops", prediction.hardware_flops},
@@ -256,7 +257,7 @@ Json json_of(const Plan& plan) {
 
 std::string text_of(const Plan& plan) {
   const Prediction& prediction = plan.prediction;
-  std::string text = layout_line(plan) + "\n";
+  std::string text = layout_line(plan) + "\n" + products_line(plan.target);
   text += prediction.feasible() ? "fits\n" : fmt::format("does not fit: {}\n", prediction.reason);
   text += fmt::format("{} parameters; a step of {} {}: {:.4g} FLOPs of the model, {:.4g} executed\n",
                       format_count(prediction.parameters), format_count(prediction.samples),
@@ -284,6 +285,7 @@ Json json_of(const BestLayouts& best, const Target& target) {
   Json json = {{"machine", target.machine.name},
                {"software", target.software.name},
                {"devices", target.devices},
+               {"fp8_products", target.block_products == BlockProducts::fp8},
                {"legal", best.legal},
                {"fitting", best.fitting},
                {"simulated", best.simulated},
@@ -316,6 +318,7 @@ std::string text_of(const BestLayouts& best, const Target& target) {
   std::string text = fmt::format("{} on {} {} of {}: {} fit, {} were simulated, the others are slower\n",
                                  counted(best.legal, "layout"), target.devices, plural(target.devices, "device"),
                                  target.machine.name, format_count(best.fitting), format_count(best.simulated));
+  text += products_line(target);
   if (!best.kept.empty()) text += fmt::format("kept as --set gives them: {}\n", fmt::join(best.kept, " "));
   if (!best.allowed.empty()) text += fmt::format("only layouts with {}\n", best.allowed);
   for (const Change& layout : best.layouts) {

@@ -147,6 +147,9 @@ StepInterval step_interval(const config::Config& config, const Prediction& predi
     interval.outside.push_back(fmt::format("runs of this kind were of the family {}, not {}",
                                            fmt::join(found->families, ", "), config.family->name));
   }
+  if (target.block_products == BlockProducts::fp8) {
+    interval.outside.push_back("no run with products in fp8 was compared");
+  }
   if (std::ranges::find(found->machines, target.machine.name) == found->machines.end()) {
     interval.outside.push_back(fmt::format("runs of this kind were compared on {}, not on {}",
                                            fmt::join(found->machines, ", "), target.machine.name));

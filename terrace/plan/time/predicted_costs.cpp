@@ -85,10 +85,11 @@ schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::I
 }
 
 PredictedCosts::PredictedCosts(const PlannedRun& run, const machine::Machine& machine,
-                               const machine::Software& software)
+                               const machine::Software& software, BlockProducts block_products)
     : run_(run),
       machine_(machine::for_job(machine, software, run.mesh.size())),
       software_(software),
+      block_products_(block_products),
       algorithms_{Algorithm::ring, Algorithm::tree},
       tensor_(place_of(run.mesh.group(0, "tensor"), machine_, run.mesh.size())) {
   time_segments();
@@ -108,18 +109,20 @@ void PredictedCosts::time_segments() {
   struct Known {
     const schedule::Operations* operations;
     config::Recompute recompute;
+    BlockProducts products;
     UnitTime time;
   };
   std::vector<Known> known;
   const auto time_of = [&](const schedule::Operations& operations, config::Recompute recompute) -> const UnitTime& {
     for (const Known& one : known) {
-      if (one.recompute == recompute && *one.operations == operations) return one.time;
+      if (one.recompute == recompute && one.products == rank.products && *one.operations == operations) return one.time;
     }
-    known.push_back({&operations, recompute, unit_time(operations, recompute, rank)});
+    known.push_back({&operations, recompute, rank.products, unit_time(operations, recompute, rank)});
     return known.back().time;
   };
   for (const schedule::Segment& segment : run_.partition().segments) {
-    // Units that belong to no layer are not recomputed.
+    // Units that belong to no layer are not recomputed, and computed in the run's type.
+    rank.products = segment.layer < 0 ? BlockProducts::as_run : block_products_;
     const config::Recompute recompute = segment.layer < 0 ? config::Recompute::none : run_.config.train.recompute;
     SegmentTime sum;
     for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {

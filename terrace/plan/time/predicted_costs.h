@@ -26,7 +26,8 @@ bool is_transfer(schedule::StepInstruction::Kind kind);
 
 class PredictedCosts {
  public:
-  PredictedCosts(const PlannedRun& run, const machine::Machine& machine, const machine::Software& software);
+  PredictedCosts(const PlannedRun& run, const machine::Machine& machine, const machine::Software& software,
+                 BlockProducts block_products = BlockProducts::as_run);
 
   double seconds(int64_t stage, const schedule::StepInstruction& instruction) const;
   // The part of a computation's seconds for which the device computes: without the collectives of tensor ranks that it
@@ -74,6 +75,7 @@ class PredictedCosts {
   const PlannedRun& run_;
   const machine::Machine machine_;  // for_job() of the run's ranks
   const machine::Software& software_;
+  const BlockProducts block_products_;
   std::vector<Algorithm> algorithms_;
   GroupPlace tensor_;
   std::vector<SegmentTime> segments_;

@@ -6,7 +6,7 @@
 namespace terrace::plan {
 
 SimulatedStep::SimulatedStep(const PlannedRun& planned, const Target& on)
-    : run(planned), target(on), costs(planned, on.machine, on.software) {
+    : run(planned), target(on), costs(planned, on.machine, on.software, on.block_products) {
   const std::vector<schedule::Instructions> pipeline = schedule::instructions(run.pipeline);
   for (int64_t stage = 0; stage < run.placement.stages; ++stage) {
     lists.push_back(

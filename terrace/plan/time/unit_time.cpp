@@ -89,7 +89,47 @@ Operation single(Operation products) {
   return products;
 }
 
-PassTime pass_time(const std::vector<Operation>& operations, double kernels, const ComputingRank& rank) {
+// The factors of products in fp8 that a pass quantizes, each once, in rows and in columns: a forward input and weight,
+// an input gradient the output's gradient. A weight gradient multiplies what these two have quantized.
+enum class Quantizes { both_factors, first_factor, nothing };
+
+// The product with factors of one byte an element.
+Operation with_fp8_factors(Operation product, config::Precision precision) {
+  const double elements = static_cast<double>(product.k) * static_cast<double>(product.m + product.n);
+  product.bytes -= elements * static_cast<double>(product.count * (config::element_bytes(precision) - 1));
+  return product;
+}
+
+// Adds the passes that read the factors and write them twice with one byte an element; returns their kernels.
+double add_quantization(PassTime& time, const Operation& product, Quantizes quantizes, const ComputingRank& rank) {
+  if (quantizes == Quantizes::nothing) return 0;
+  const bool both = quantizes == Quantizes::both_factors;
+  const auto rows = static_cast<double>(product.m + (both ? product.n : 0));
+  const double elements = rows * static_cast<double>(product.k) * static_cast<double>(product.count);
+  const double bytes = elements * static_cast<double>(config::element_bytes(rank.precision) + 2);
+  const auto kernels = static_cast<double>(product.count * (both ? 2 : 1));
+  add_elements(time, bytes, rank);
+  time.of(TimeKind::elements) += kernels * rank.machine.device.kernel_seconds;
+  time.element_bytes += bytes;
+  return kernels;
+}
+
+// Adds a product in fp8 with what is quantized for it; returns the kernels.
+double add_fp8_product(PassTime& time, const Operation& one, Quantizes quantizes, const ComputingRank& rank) {
+  const Operation product = with_fp8_factors(one, rank.precision), each = single(product);
+  const auto count = static_cast<double>(one.count);
+  const machine::Device& device = rank.machine.device;
+  time.of(TimeKind::products) +=
+      count * machine::product_seconds({.m = each.m, .n = each.n, .k = each.k, .bytes = each.bytes},
+                                       device.fp8.achievable, device);
+  time.product_flops += product.flops();
+  time.product_bytes += product.bytes;
+  time.memory_bytes += product.bytes;
+  return count + add_quantization(time, one, quantizes, rank);
+}
+
+PassTime pass_time(const std::vector<Operation>& operations, double kernels, const ComputingRank& rank,
+                   Quantizes quantizes = Quantizes::both_factors) {
   const machine::Device& device = rank.machine.device;
   PassTime time;
   for (const Operation& one : operations) {
@@ -97,6 +137,10 @@ PassTime pass_time(const std::vector<Operation>& operations, double kernels, con
     const auto count = static_cast<double>(one.count);
     switch (one.kind) {
       case Operation::Kind::product:
+        if (rank.products == BlockProducts::fp8) {
+          kernels += add_fp8_product(time, one, quantizes, rank);
+          break;
+        }
         time.of(TimeKind::products) += count * product_seconds(single(one), rank.precision, device);
         time.product_flops += one.flops();
         time.product_bytes += one.bytes;
@@ -217,11 +261,12 @@ double product_seconds(const Operation& products, config::Precision precision, c
 
 UnitTime unit_time(const schedule::Operations& operations, config::Recompute recompute, const ComputingRank& rank) {
   UnitTime time;
-  time.weight_gradient = pass_time(operations.weight_gradient, 0, rank);
+  time.weight_gradient = pass_time(operations.weight_gradient, 0, rank, Quantizes::nothing);
   time.forward = pass_time(operations.forward, rank.software.forward_kernels, rank);
   add_loss(time.forward, operations.forward, rank);
   add_collectives(time.forward, operations.forward_collectives, time.weight_gradient, rank);
-  time.input_gradient = pass_time(operations.input_gradient, rank.software.backward_kernels, rank);
+  time.input_gradient =
+      pass_time(operations.input_gradient, rank.software.backward_kernels, rank, Quantizes::first_factor);
   add_collectives(time.input_gradient, operations.backward_collectives, time.weight_gradient, rank);
   if (recompute == config::Recompute::full) {
     time.input_gradient += rank.software.stops_recompute ? repeated_to_last_product(operations, rank) : time.forward;

@@ -10,6 +10,7 @@
 #include "terrace/config/config.h"
 #include "terrace/machine/machine.h"
 #include "terrace/machine/software.h"
+#include "terrace/plan/target.h"
 #include "terrace/schedule/operation.h"
 
 namespace terrace::plan {
@@ -54,6 +55,7 @@ struct ComputingRank {
   const machine::Machine& machine;
   const machine::Software& software;
   config::Precision precision = config::Precision::fp32;
+  BlockProducts products = BlockProducts::as_run;  // of the unit; as_run for units outside of blocks
   // Seconds of one call of a collective of the tensor ranks for so many bytes; null with one rank.
   std::function<double(schedule::TensorCollective::Kind kind, double bytes)> tensor_collective = {};
 };
