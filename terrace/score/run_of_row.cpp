@@ -46,6 +46,7 @@ class RowReader {
     refuse_what_is_unknown();
     choose_machine();
     choose_software();
+    choose_products();
     read_measured();
     if (run_.problems.empty()) add_configs();
     return run_;
@@ -165,6 +166,13 @@ class RowReader {
     }
   }
 
+  // A row in 8-bit floats has them in the products of blocks alone, as --products fp8 plans it.
+  void choose_products() {
+    if (!has(Column::precision, "fp8")) return;
+    run_.target.block_products = plan::BlockProducts::fp8;
+    run_.notes.emplace_back("products of blocks in fp8, all else as in a run in bf16");
+  }
+
   // The time of a step: as published, or of the tokens a second, or by the FLOP/s.
   void read_measured() {
     const auto of = [&](Column column) { return number(row_.of(column)).value_or(0); };
@@ -191,7 +199,7 @@ class RowReader {
   }
 
   std::string precision() const {
-    if (has(Column::precision, "bf16")) return "bf16";
+    if (has(Column::precision, "bf16") || has(Column::precision, "fp8")) return "bf16";
     return has(Column::precision, "fp32") ? "fp32" : "fp16";
   }
 

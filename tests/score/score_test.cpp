@@ -92,6 +92,14 @@ TEST(RunOfRow, WordsOfARowChangeTheProgram) {
   EXPECT_EQ(models::gpt::model_of(run.configs.front()).activation, models::gpt::Activation::swiglu);
 }
 
+TEST(RunOfRow, EightBitFloatsAreThoseOfProducts) {
+  const PublishedRun run =
+      runs_of_rows("f,tiny,4,1024,16,50257,1024,H100,16,torchtitan,1,1,1,32,zero1,amp_fp8,none,1,,yes,1,,,\n").front();
+  EXPECT_EQ(run.target.block_products, plan::BlockProducts::fp8);
+  EXPECT_EQ(run.configs.front().train.precision, config::Precision::bf16);
+  EXPECT_EQ(run.notes.size(), 1U);
+}
+
 TEST(RunOfRow, TheCommandLineCountsBeforeTheRow) {
   const PublishedRun run =
       runs_of_rows(good_row, {.machine = "dgx-h100", .software = "terrace", .overrides = {"train.recompute=none"}})
