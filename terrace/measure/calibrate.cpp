@@ -446,7 +446,8 @@ class Calibration {
     double logarithms = 0;
     for (int kind = 0; kind < 3; ++kind) {
       const double passes = (kind == 0 ? 2 : 1) * (ranks - 1) / ranks;
-      const double moving = std::max(1e-9, seconds(count, kind) - small / (kind == 0 ? 1 : 2));
+      // Beside other work a small call may take longer than a large one: half of this one moves data at least.
+      const double all = seconds(count, kind), moving = std::max(all / 2, all - small / (kind == 0 ? 1 : 2));
       logarithms += std::log(passes * 4 * static_cast<double>(count) / moving);
     }
     tier.link_bandwidth = rounded(std::max(1e6, std::exp(logarithms / 3)));
