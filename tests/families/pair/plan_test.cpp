@@ -109,7 +109,7 @@ TEST(PlannedPairs, ASearchKeepsTheBudget) {
   config::Config config = planned_budget();
   config.model.get<ModelConfig>().layers = 4;
   const plan::BestLayouts best = best_layouts(config, on_devices(4), {.count = 1000});
-  EXPECT_GT(best.layouts.size(), 10);
+  EXPECT_GT(best.layouts.size(), 3);
   for (const plan::Change& one : best.layouts) {
     EXPECT_EQ(one.config.train.micro_batch_sizes, config.train.micro_batch_sizes);
     EXPECT_EQ(one.config.train.micro_batch, 0);
