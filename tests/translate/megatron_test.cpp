@@ -75,7 +75,7 @@ const std::string lumi_175b =
 
 TEST(MegatronArguments, WithoutATwinAreRefusedWithWaysOut) {
   std::string arguments = lumi_175b;
-  arguments.erase(arguments.find("_"), 1);
+  arguments.erase(arguments.find('_'), 1);
   const std::string said = megatron_refusal(arguments);
   EXPECT_TRUE(holds(said, "2 problems with the arguments of --from-megatron:"));
   EXPECT_TRUE(holds(said,
