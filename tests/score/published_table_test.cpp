@@ -12,7 +12,7 @@ namespace terrace::score {
 namespace {
 
 std::string file_of(const ScratchFolder& folder, const std::string& text) {
-  const std::string file = (folder.path() / "runs.csv").string();
+  std::string file = (folder.path() / "runs.csv").string();
   write_text_atomically(file, text);
   return file;
 }
