@@ -141,28 +141,27 @@ void print_best_layouts(const PlannedTarget& planned, const BestArguments& argum
   const plan::BestOptions options{.count = static_cast<size_t>(arguments.count),
                                   .limits = layout_limits(planned.overrides, arguments.limits, config, target.devices),
                                   .progress = progress.function()};
-  const auto write = [&](const plan::Change& fastest, const std::string& of) {
-    if (!arguments.file.empty()) write_fastest(planned, fastest, of, target, arguments.file);
+  const auto write = [&](const plan::Change& fastest, const std::string& of, const plan::Target& on) {
+    if (!arguments.file.empty()) write_fastest(planned, fastest, of, on, arguments.file);
   };
   if (noise_scale) {
     const plan::BestBatches best = plan::best_batches(config, target, options, *noise_scale, arguments.batches);
     progress.clear();
     write(best.batches.front().layout,
-          fmt::format("{} to the same loss", counted(static_cast<uint64_t>(arguments.batches.size()), "global batch")));
+          fmt::format("{} to the same loss", counted(static_cast<uint64_t>(arguments.batches.size()), "global batch")),
+          target);
     return print_result(plan::json_of(best, target), plan::text_of(best, target, config.family->samples), planned,
                         arguments.file, json);
   }
   if (arguments.fewest) {
     const plan::FewestDevices fewest = plan::fewest_devices(config, target, options);
     progress.clear();
-    plan::Target on_fewest = target;
-    on_fewest.devices = fewest.devices;
-    write(fewest.best.layouts.front(), "all layouts");
-    return print_result(plan::json_of(fewest, target), plan::text_of(fewest, target), planned, arguments.file, json);
+    write(fewest.best.layouts.front(), counted(static_cast<uint64_t>(fewest.best.legal), "layout"), fewest.target);
+    return print_result(plan::json_of(fewest), plan::text_of(fewest), planned, arguments.file, json);
   }
   const plan::BestLayouts best = plan::best_layouts(config, target, options);
   progress.clear();
-  write(best.layouts.front(), counted(static_cast<uint64_t>(best.legal), "layout"));
+  write(best.layouts.front(), counted(static_cast<uint64_t>(best.legal), "layout"), target);
   print_result(plan::json_of(best, target), plan::text_of(best, target), planned, arguments.file, json);
 }
 

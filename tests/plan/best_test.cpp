@@ -117,11 +117,11 @@ TEST(FewestDevices, AreThoseOnWhichSomeLayoutFits) {
   for (const int64_t devices : {1, 2, 4, 8}) {
     target.machine.device.memory_bytes = needed(devices) + 1;
     const FewestDevices fewest = fewest_devices(four_layers_of_48(), target, {});
-    EXPECT_LE(fewest.devices, devices);
+    EXPECT_LE(fewest.target.devices, devices);
     EXPECT_TRUE(fewest.best.layouts.front().prediction.feasible());
-    EXPECT_GE(json_of(fewest, target)["best"]["layouts"].size(), 1U);
-    if (fewest.devices == 1) continue;
-    target.devices = fewest.devices / 2;
+    EXPECT_GE(json_of(fewest)["best"]["layouts"].size(), 1U);
+    if (fewest.target.devices == 1) continue;
+    target.devices = fewest.target.devices / 2;
     EXPECT_THROW(best_layouts(four_layers_of_48(), target, {}), UserError);
   }
   target.machine.device.memory_bytes = 1000;

@@ -19,11 +19,12 @@ class Hold {
       : config_(config), target_(target), options_(options) {}
 
   // The best layouts on so many devices; nothing if none fits, and then `refusal` says why.
-  std::optional<BestLayouts> on(int64_t devices) {
-    Target target = target_;
-    target.devices = devices;
+  std::optional<FewestDevices> on(int64_t devices) {
+    FewestDevices held{.target = target_};
+    held.target.devices = devices;
     try {
-      return best_layouts(config_, target, options_);
+      held.best = best_layouts(config_, held.target, options_);
+      return held;
     } catch (const UserError& error) {
       if (error.code != ExitCode::infeasible) throw;
       refusal = error.what();
@@ -44,41 +45,36 @@ class Hold {
 FewestDevices fewest_devices(const config::Config& config, const Target& target, const BestOptions& options) {
   Hold hold(config, target, options);
   const int64_t most = target.machine.devices(), in_node = target.machine.devices_of("node");
-  int64_t too_few = 0;
-  FewestDevices found;
-  for (int64_t devices = 1; found.devices == 0; devices = std::min(most, 2 * devices)) {
-    if (std::optional<BestLayouts> best = hold.on(devices)) {
-      found = {.devices = devices, .best = std::move(*best)};
-    } else if (devices == most) {
-      throw UserError(hold.refusal, ExitCode::infeasible);
-    } else {
-      too_few = devices;
-    }
+  int64_t too_few = 0, enough = 1;
+  std::optional<FewestDevices> found = hold.on(enough);
+  while (!found) {
+    if (enough == most) throw UserError(hold.refusal, ExitCode::infeasible);
+    too_few = enough;
+    enough = std::min(most, 2 * enough);
+    found = hold.on(enough);
   }
   // Whole nodes between the two; a number that does not divide the batch has no layout and counts as too few.
-  while (found.devices - too_few > in_node && found.devices > in_node) {
-    const int64_t middle = too_few + (found.devices - too_few) / in_node / 2 * in_node;
+  while (enough - too_few > in_node && enough > in_node) {
+    const int64_t middle = too_few + (enough - too_few) / in_node / 2 * in_node;
     if (middle == too_few) break;
-    if (std::optional<BestLayouts> best = hold.on(middle)) {
-      found = {.devices = middle, .best = std::move(*best)};
+    if (std::optional<FewestDevices> fewer = hold.on(middle)) {
+      enough = middle;
+      found = std::move(fewer);
     } else {
       too_few = middle;
     }
   }
-  return found;
+  return *found;
 }
 
-Json json_of(const FewestDevices& fewest, const Target& target) {
-  Target on_fewest = target;
-  on_fewest.devices = fewest.devices;
-  return {{"fewest_devices", fewest.devices}, {"best", json_of(fewest.best, on_fewest)}};
+Json json_of(const FewestDevices& fewest) {
+  return {{"fewest_devices", fewest.target.devices}, {"best", json_of(fewest.best, fewest.target)}};
 }
 
-std::string text_of(const FewestDevices& fewest, const Target& target) {
-  Target on_fewest = target;
-  on_fewest.devices = fewest.devices;
-  return fmt::format("{} of {} devices of {} hold the model\n{}", format_count(fewest.devices),
-                     format_count(target.machine.devices()), target.machine.name, text_of(fewest.best, on_fewest));
+std::string text_of(const FewestDevices& fewest) {
+  return fmt::format("{} of {} devices of {} hold the model\n{}", format_count(fewest.target.devices),
+                     format_count(fewest.target.machine.devices()), fewest.target.machine.name,
+                     text_of(fewest.best, fewest.target));
 }
 
 }  // namespace terrace::plan

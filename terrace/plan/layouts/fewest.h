@@ -1,7 +1,6 @@
 // Finds the fewest devices of a machine that hold a model.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "terrace/base/text/json.h"
@@ -10,8 +9,8 @@
 namespace terrace::plan {
 
 struct FewestDevices {
-  int64_t devices = 0;
-  BestLayouts best = {};  // on so many devices
+  Target target = {};     // with so many devices
+  BestLayouts best = {};  // on these
 };
 
 // Numbers of devices are looked at up to a node by doubling, and beyond as whole nodes; a number counts as too few if
@@ -19,7 +18,7 @@ struct FewestDevices {
 // devices of the machine hold the model, with the layout that needs least memory.
 FewestDevices fewest_devices(const config::Config& config, const Target& target, const BestOptions& options);
 
-Json json_of(const FewestDevices& fewest, const Target& target);
-std::string text_of(const FewestDevices& fewest, const Target& target);
+Json json_of(const FewestDevices& fewest);
+std::string text_of(const FewestDevices& fewest);
 
 }  // namespace terrace::plan
