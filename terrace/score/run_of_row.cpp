@@ -226,10 +226,12 @@ class RowReader {
     return "ddp";
   }
 
+  // Whether the row's architecture or model has the word.
+  bool names_model(std::string_view word) const { return has(Column::arch, word) || has(Column::model, word); }
+
   // [model], as TOML.
   std::string model_text() {
-    const std::string arch = lower_case(row_.of(Column::arch) + " " + row_.of(Column::model));
-    const auto says = [&](std::string_view word) { return arch.find(word) != std::string::npos; };
+    const auto says = [&](std::string_view word) { return names_model(word); };
     const bool is_llama = says("llama"), is_neox = says("neox") || says("forge");
     std::string text = fmt::format(
         "[model]\nfamily = \"gpt\"\nlayers = {}\nwidth = {}\nheads = {}\nsequence = {}\nvocabulary = {}\n"
@@ -259,9 +261,8 @@ class RowReader {
         "recompute = \"{}\"\n[layout]\ntensor = {}\npipeline = {}\nsharding = \"{}\"\n",
         numbers_.global_batch, micro_batch, precision(), gradient_type(), recompute(), numbers_.tensor,
         numbers_.pipeline, sharding());
-    const bool is_llama = lower_case(row_.of(Column::arch) + row_.of(Column::model)).find("llama") != std::string::npos;
     const std::string cut = lower_case(row_.of(Column::sequence_parallel));
-    const bool is_cut = cut.empty() ? is_llama : cut == "yes" || cut == "1" || cut == "true";
+    const bool is_cut = cut.empty() ? names_model("llama") : cut == "yes" || cut == "1" || cut == "true";
     if (numbers_.tensor > 1 && is_cut) text += "sequence_parallel = true\n";
     if (chunks > 1) text += fmt::format("schedule = \"interleaved\"\nchunks = {}\n", chunks);
     if (sharding() == "hybrid") {

@@ -282,12 +282,11 @@ std::string reason_of(const Prediction& best, const Prediction& second) {
                      100 * (second.step_seconds / best.step_seconds - 1), most, format_seconds(more));
 }
 
-// The number of layouts behind the first whose steps are within what tells layouts of its kind apart, and the first.
+// The first layout, and those whose steps are longer by less than errors of its kind differ.
 int64_t tied_layouts(const std::vector<Change>& layouts, const Target& target) {
-  const std::string kind = layout_kind(layouts.front().config, target);
-  const auto found = std::ranges::find(published_errors(), kind, &PublishedErrors::kind);
-  if (found == published_errors().end()) return 1;
-  const double most = (1 + found->told_apart) * layouts.front().prediction.step_seconds;
+  const PublishedErrors* errors = find_kind(layout_kind(layouts.front().config, target), published_errors());
+  if (errors == nullptr) return 1;
+  const double most = (1 + errors->median_difference) * layouts.front().prediction.step_seconds;
   return std::ranges::count_if(layouts, [&](const Change& one) { return one.prediction.step_seconds <= most; });
 }
 

@@ -23,8 +23,8 @@ struct BestLayouts {
   int64_t fitting = 0;    // legal layouts that fit the memory
   int64_t simulated = 0;  // fitting layouts that were simulated; a lower bound shows the rest to be slower
   std::string why = {};   // why the best layout is faster than the runner-up
-  // The number of layouts, from the first on, whose predicted steps differ from the best one's by less than published
-  // layouts of one model are told apart; 1: the best one is told apart.
+  // The number of layouts, from the first on, whose predicted steps differ from the best one's by less than the errors
+  // of published layouts of one model differ (PublishedErrors::median_difference); 1: the best one alone.
   int64_t tied = 1;
   // The fastest layout whose tensor groups leave the node, if its predicted step is shorter than that of the best one,
   // but by no more than such predictions err; it is not preferred then.

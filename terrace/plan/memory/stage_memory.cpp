@@ -24,19 +24,34 @@ int64_t received_bytes(const PlannedRun& run, int64_t stage, int64_t chunk) {
   return first == 0 ? 0 : run.largest_table()[static_cast<size_t>(first - 1)].output_bytes;
 }
 
-// Bytes of the scores that attention of one segment writes, for one micro-batch, if the program's attention is not
-// fused.
-double score_bytes(const PlannedRun& run, int64_t number, const machine::Software& software) {
-  if (software.fused_attention) return 0;
+// The results m x n, of all `count`, of those operations of a segment's forward that are asked for, for one
+// micro-batch.
+template <typename IsWanted>
+double results_of(const PlannedRun& run, int64_t number, const IsWanted& is_wanted) {
   const schedule::Segment& segment = run.partition().segment(number);
-  double scores = 0;
+  double results = 0;
   for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
     for (const schedule::Operation& one : run.largest_table()[static_cast<size_t>(unit)].operations.forward) {
-      if (one.kind != schedule::Operation::Kind::attention) continue;
-      scores += static_cast<double>(one.m) * static_cast<double>(one.n) * static_cast<double>(one.count);
+      if (!is_wanted(one)) continue;
+      results += static_cast<double>(one.m) * static_cast<double>(one.n) * static_cast<double>(one.count);
     }
   }
-  return software.score_memory * scores;
+  return results;
+}
+
+// Bytes of the scores that attention of one segment writes, if the program's attention is not fused.
+double score_bytes(const PlannedRun& run, int64_t number, const machine::Software& software) {
+  if (software.fused_attention) return 0;
+  return software.score_memory * results_of(run, number, [](const schedule::Operation& one) {
+           return one.kind == schedule::Operation::Kind::attention;
+         });
+}
+
+// Bytes of the logits that the loss of a segment holds, for a program that states them.
+double logit_bytes(const PlannedRun& run, int64_t number, const machine::Software& software) {
+  if (software.logit_memory == 0) return 0;
+  return software.logit_memory *
+         results_of(run, number, [](const schedule::Operation& one) { return one.name == "logits"; });
 }
 
 // Bytes of a segment's activations that the program keeps for one micro-batch.
@@ -47,19 +62,6 @@ int64_t kept_by_program(const PlannedRun& run, int64_t number, const machine::So
   if (recompute == config::Recompute::selective && segment.layer >= 0) kept *= software.selective_kept;
   if (recompute == config::Recompute::none) kept += score_bytes(run, number, software);
   return static_cast<int64_t>(kept);
-}
-
-// Bytes of the logits of a micro-batch that the loss of a segment holds, for a program that states them.
-double logit_bytes(const PlannedRun& run, int64_t number, const machine::Software& software) {
-  const schedule::Segment& segment = run.partition().segment(number);
-  double logits = 0;
-  for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
-    for (const schedule::Operation& one : run.largest_table()[static_cast<size_t>(unit)].operations.forward) {
-      if (one.name != "logits") continue;
-      logits += static_cast<double>(one.m) * static_cast<double>(one.n) * static_cast<double>(one.count);
-    }
-  }
-  return software.logit_memory * logits;
 }
 
 // Bytes of a stage's activations with the schedule's most live micro-batches. All chunks count with their mean size.

@@ -333,7 +333,7 @@ std::string text_of(const BestLayouts& best, const Target& target) {
   text += best.why + "\n";
   if (best.tied > 1) {
     text += fmt::format(
-        "the first {} are a tie: their steps differ by less than published layouts of one model are told apart\n",
+        "the first {} are a tie: their steps differ by less than the errors of published layouts of one model\n",
         best.tied);
   }
   if (best.over_nodes) {

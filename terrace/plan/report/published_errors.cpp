@@ -63,7 +63,7 @@ PublishedErrors summary_of(const std::string& kind, const std::vector<ComparedRu
     all.fewest_parameters = std::min(all.fewest_parameters, one.parameters);
     all.most_parameters = std::max(all.most_parameters, one.parameters);
   }
-  all.told_apart = median_difference(runs);
+  all.median_difference = median_difference(runs);
   std::ranges::sort(errors);
   const bool many = all.runs >= enough_for_percentiles;
   // Three digits after the point, as the file has them.
@@ -90,9 +90,14 @@ std::string layout_kind(const config::Config& config, const Target& target) {
   return (config.layout.pipeline > 1 ? "pipeline " : "one stage ") + where;
 }
 
-double uncertainty_of(const std::string& kind, const std::vector<PublishedErrors>& errors) {
+const PublishedErrors* find_kind(const std::string& kind, const std::vector<PublishedErrors>& errors) {
   const auto found = std::ranges::find(errors, kind, &PublishedErrors::kind);
-  return found == errors.end() ? 0 : (1 + found->highest) / (1 + found->lowest) - 1;
+  return found == errors.end() ? nullptr : &*found;
+}
+
+double uncertainty_of(const std::string& kind, const std::vector<PublishedErrors>& errors) {
+  const PublishedErrors* found = find_kind(kind, errors);
+  return found == nullptr ? 0 : (1 + found->highest) / (1 + found->lowest) - 1;
 }
 
 std::vector<PublishedErrors> summarize(const std::vector<ComparedRun>& runs) {
@@ -105,7 +110,7 @@ std::vector<PublishedErrors> summarize(const std::vector<ComparedRun>& runs) {
 
 void members_of(auto& json, MaybeConst<PublishedErrors> auto& one) {
   json("kind", one.kind)("runs", one.runs)("lowest", one.lowest)("highest", one.highest);
-  json("told_apart", one.told_apart);
+  json("median_difference", one.median_difference);
   json("most_devices", one.most_devices)("fewest_parameters", one.fewest_parameters);
   json("most_parameters", one.most_parameters);
   json("families", one.families)("machines", one.machines)("programs", one.programs);
@@ -136,8 +141,8 @@ const std::vector<PublishedErrors>& published_errors() {
 StepInterval step_interval(const config::Config& config, const Prediction& prediction, const Target& target,
                            const std::vector<PublishedErrors>& errors) {
   StepInterval interval{.errors = {.kind = layout_kind(config, target)}};
-  const auto found = std::ranges::find(errors, interval.errors.kind, &PublishedErrors::kind);
-  if (found == errors.end()) {
+  const PublishedErrors* found = find_kind(interval.errors.kind, errors);
+  if (found == nullptr) {
     interval.outside.push_back(
         fmt::format("no run was compared whose layout is of the kind \"{}\"", interval.errors.kind));
     return interval;

@@ -21,9 +21,9 @@ struct PublishedErrors {
   int64_t runs = 0;
   // Predicted over measured, less 1: the most and the least, or of at least 40 runs the 5th and the 95th percentile.
   double lowest = 0, highest = 0;
-  // The median difference of the errors of two runs with the same model, machine and program: layouts whose predicted
-  // steps differ by less are not told apart. 0: no two runs have these in common.
-  double told_apart = 0;
+  // The median difference of the errors of two runs with the same model, machine and program: of layouts whose
+  // predicted steps differ by less either may be the faster one. 0: no two runs have these in common.
+  double median_difference = 0;
   int64_t most_devices = 0;
   int64_t fewest_parameters = 0, most_parameters = 0;
   std::vector<std::string> families = {}, machines = {}, programs = {};  // of the runs, by name
@@ -44,6 +44,9 @@ Json json_of(const std::vector<PublishedErrors>& errors);
 std::vector<PublishedErrors> read_published_errors(const std::string& json);
 // machines/published_errors.json, which terrace plan --score wrote, as it was when the program was built.
 const std::vector<PublishedErrors>& published_errors();
+
+// The errors of a kind; nullptr if no run has it.
+const PublishedErrors* find_kind(const std::string& kind, const std::vector<PublishedErrors>& errors);
 
 // The share by which one step of the kind may be predicted to be longer than another one, though both take equally
 // long, if one errs as much as the highest and the other as the lowest error; 0 if no run has the kind.
