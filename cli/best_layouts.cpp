@@ -122,9 +122,10 @@ CLI::Option* add_best_options(CLI::App& command, BestArguments& arguments) {
       ->delimiter(',')
       ->check(positive())
       ->needs(best);
-  command.add_option(
-      "--write", arguments.file,
-      "File for the configuration of the fastest layout of --best, or without it of a translated launch");
+  command.add_option("--write", arguments.file,
+                     "File for the configuration of the fastest layout of --best, of a translated launch, or for the "
+                     "description of the "
+                     "machine that --fit makes");
   return best;
 }
 

@@ -9,6 +9,7 @@
 
 #include "cli/best_layouts.h"
 #include "cli/commands.h"
+#include "cli/fit_machine.h"
 #include "cli/interruption.h"
 #include "cli/item_count.h"
 #include "cli/plan_command.h"
@@ -73,6 +74,7 @@ struct PlanArguments {
   TranslationArguments launch;
   BestArguments best;
   ScoreArguments score;
+  std::vector<std::string> fit;
   std::string tokens, noise_scale;
   std::vector<int64_t> scaling;
   std::string report;
@@ -83,6 +85,9 @@ void plan_as_asked(PlanArguments& arguments, const CLI::App& command) {
   stop_on_signals();
   if (!arguments.score.tables.empty()) {
     return print_score(command, arguments.target, arguments.score, arguments.json);
+  }
+  if (!arguments.fit.empty()) {
+    return print_fit(command, arguments.target, arguments.fit, arguments.best.file, arguments.json);
   }
   const Activity activity("planning");
   const std::optional<plan::GivenNoiseScale> noise_scale = noise_scale_of(arguments.noise_scale);
@@ -124,6 +129,7 @@ void add_plan_command(CLI::App& app) {
   add_launch_options(*command, arguments->launch);
   CLI::Option* best = add_best_options(*command, arguments->best);
   CLI::Option* score = add_score_options(*command, arguments->score);
+  CLI::Option* fit = add_fit_option(*command, arguments->fit);
   CLI::Option* scaling =
       command
           ->add_option(
@@ -152,7 +158,9 @@ void add_plan_command(CLI::App& app) {
   for (const char* other : {"config", "--devices", "--products", "--best", "--scaling", "--report", "--tokens",
                             "--noise-scale", "--from-megatron", "--from-deepspeed", "--from-torchtitan"}) {
     score->excludes(command->get_option(other));
+    fit->excludes(command->get_option(other));
   }
+  fit->excludes(score);
   command->footer(
       "The exit code is 0 if the run fits the machine and 3 if it does not, as if no layout or no number of devices "
       "does.");

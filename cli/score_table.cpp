@@ -2,14 +2,12 @@
 #include "cli/score_table.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 
+#include "cli/measured_runs.h"
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
-#include "terrace/base/terminal/log.h"
-#include "terrace/score/run_of_row.h"
 #include "terrace/score/score_report.h"
 
 namespace terrace::cli {
@@ -31,8 +29,8 @@ void write_score(const std::string& file, const score::Score& score) {
 CLI::Option* add_score_options(CLI::App& command, ScoreArguments& arguments) {
   CLI::Option* score = command.add_option("--score", arguments.tables,
                                           "Instead of planning a configuration: compare predictions with a table of "
-                                          "published runs, a CSV file; may be given "
-                                          "again (docs/planning.md)");
+                                          "published runs, a CSV file, or with the folder of a finished run; may be "
+                                          "given again (docs/planning.md)");
   score->allow_extra_args(false);
   command.add_option("--output", arguments.output, "File for the score: .json, .csv, or .svg for a picture")
       ->needs(score);
@@ -45,22 +43,7 @@ CLI::Option* add_score_options(CLI::App& command, ScoreArguments& arguments) {
 
 void print_score(const CLI::App& command, const PlannedTarget& planned, const ScoreArguments& arguments, bool json) {
   check_ending(arguments.output);
-  const auto given = [&](const char* option, const std::string& value) {
-    return command.get_option(option)->count() > 0 ? value : std::string();
-  };
-  const score::Given all_rows{.machine = given("--machine", planned.machine),
-                              .software = given("--software", planned.software),
-                              .overrides = planned.overrides};
-  std::vector<score::PublishedRun> runs;
-  for (const std::string& file : arguments.tables) {
-    const score::PublishedTable table(file);
-    if (!table.unknown().empty()) {
-      log_info("{}: these columns count for nothing: {}", file, fmt::join(table.unknown(), ", "));
-    }
-    const std::vector<score::PublishedRun> of_table = score::runs_of(table, all_rows);
-    runs.insert(runs.end(), of_table.begin(), of_table.end());
-  }
-  const score::Score score = score::score(runs);
+  const score::Score score = score::score(measured_runs(command, planned, arguments.tables));
   if (json) {
     fmt::print("{}\n", score::json_of(score).dump());
   } else {
@@ -71,7 +54,7 @@ void print_score(const CLI::App& command, const PlannedTarget& planned, const Sc
     const std::vector<plan::PublishedErrors> errors = plan::summarize(score::compared(score));
     write_text_atomically(arguments.errors, plan::json_of(errors).dump(2) + "\n");
   }
-  if (score.scored.empty()) throw UserError("no row can be scored", ExitCode::infeasible);
+  if (score.scored.empty()) throw UserError("no run can be scored", ExitCode::infeasible);
 }
 
 }  // namespace terrace::cli

@@ -14,7 +14,7 @@ class Option;
 namespace terrace::cli {
 
 struct ScoreArguments {
-  std::vector<std::string> tables;  // CSV files; empty: none are scored
+  std::vector<std::string> tables;  // CSV files, and folders of runs; empty: none are scored
   std::string output, errors;
 };
 

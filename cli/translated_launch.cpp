@@ -95,7 +95,7 @@ void translate_launch(const TranslationArguments& launch, int64_t devices, Plann
     if (target.config.empty()) {
       throw UserError(
           "config is required: give a configuration, such as configs/tiny.toml, or the launch of another trainer by "
-          "--from-megatron or --from-torchtitan, or a table of published runs by --score");
+          "--from-megatron or --from-torchtitan, or measured runs by --score or --fit");
     }
     if (!launch.left_out.empty()) {
       throw UserError(

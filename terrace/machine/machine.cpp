@@ -180,6 +180,8 @@ void machine_keys(Table& table) {
   });
   table.optional_table("launch", &Machine::launch, [](auto& launch) { launch_keys(launch); });
   table.optional_table("noise", &Machine::noise, [](auto& noise) { noise_keys(noise); });
+  table.list(
+      "errors", &Machine::errors, [](auto& errors) { prediction_errors_keys(errors); }, [](auto&) {});
 }
 
 constexpr auto keys = [](auto& table) { machine_keys(table); };
@@ -241,6 +243,7 @@ int64_t Machine::devices_of(std::string_view tier) const {
 Machine parse(const std::string& toml, const std::string& file_name) {
   Machine machine = config::read_tables<Machine>(toml, file_name, keys);
   machine.file = file_name;
+  for (PredictionErrors& errors : machine.errors) errors.machines = {machine.name};
   return machine;
 }
 

@@ -10,6 +10,7 @@
 
 #include "terrace/config/config.h"
 #include "terrace/machine/noise.h"
+#include "terrace/machine/prediction_errors.h"
 #include "terrace/machine/software.h"
 
 namespace terrace::machine {
@@ -137,7 +138,10 @@ struct Machine {
   Storage storage;
   double node_failure_hours = 0;  // mean time between failures of one node; 0: not stated
   Launch launch = {};
-  Noise noise = {};       // none: every device takes the same time for the same computation
+  Noise noise = {};  // none: every device takes the same time for the same computation
+  // How far predictions with this description were from runs on the machine, by kind of layout, as terrace plan --fit
+  // writes them; a kind that is missing errs as published runs do.
+  std::vector<PredictionErrors> errors = {};
   std::string file = {};  // that the description was read from; takes no part in the comparison; "": none
 
   int64_t devices() const { return tiers.empty() ? 1 : tiers.back().devices; }
@@ -148,7 +152,8 @@ struct Machine {
   bool operator==(const Machine& other) const {
     return name == other.name && about == other.about && known_as == other.known_as && device == other.device &&
            tiers == other.tiers && host == other.host && storage == other.storage &&
-           node_failure_hours == other.node_failure_hours && launch == other.launch && noise == other.noise;
+           node_failure_hours == other.node_failure_hours && launch == other.launch && noise == other.noise &&
+           errors == other.errors;
   }
 };
 

@@ -37,6 +37,7 @@ void write_run_facts(train::Trainer& trainer) {
                 {"global_batch", config.train.global_batch},
                 {"samples", config.family->samples},
                 {"steps", config.train.steps},
+                {"ranks", trainer.mesh().size()},
                 {"peak_flops_per_second", trainer.peak().flops_per_second},
                 {"peak_name", trainer.peak().name},
                 {"loss_unit", observe::figures_of(config).loss_unit(config)},

@@ -138,17 +138,19 @@ std::vector<Summary> by_model(const std::vector<ScoredRun>& runs) {
   return summaries(runs, [](const ScoredRun& one) { return one.run.model; });
 }
 
+plan::ComparedRun compared_run(const ScoredRun& run) {
+  return {.kind = run.kind,
+          .family = run.config.family->name,
+          .machine = run.run.target.machine.name,
+          .program = run.run.target.software.name,
+          .devices = run.run.target.devices,
+          .parameters = run.parameters,
+          .error = run.error()};
+}
+
 std::vector<plan::ComparedRun> compared(const Score& score) {
   std::vector<plan::ComparedRun> runs;
-  for (const ScoredRun& one : score.scored) {
-    runs.push_back({.kind = one.kind,
-                    .family = one.config.family->name,
-                    .machine = one.run.target.machine.name,
-                    .program = one.run.target.software.name,
-                    .devices = one.run.target.devices,
-                    .parameters = one.parameters,
-                    .error = one.error()});
-  }
+  for (const ScoredRun& one : score.scored) runs.push_back(compared_run(one));
   return runs;
 }
 

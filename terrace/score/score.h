@@ -55,7 +55,8 @@ Summary summary_of(const std::string& name, const std::vector<ScoredRun>& runs);
 std::vector<Summary> by_kind(const std::vector<ScoredRun>& runs);
 std::vector<Summary> by_model(const std::vector<ScoredRun>& runs);
 
-// The runs, as the intervals of plans are made of them.
+// A run and its error, as the intervals of plans are made of them.
+plan::ComparedRun compared_run(const ScoredRun& run);
 std::vector<plan::ComparedRun> compared(const Score& score);
 
 }  // namespace terrace::score

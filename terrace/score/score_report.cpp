@@ -24,9 +24,6 @@ std::string layout_of(const ScoredRun& one) {
   return fmt::format("{}, {}, micro-batch {}", text, config::name_of(layout.sharding), one.config.train.micro_batch);
 }
 
-// The row's name, or its line.
-std::string label_of(const PublishedRun& run) { return run.name.empty() ? fmt::format("line {}", run.line) : run.name; }
-
 std::string line_of(const ScoredRun& one) {
   std::string text = fmt::format("  {:24} {:16} {:>6} devices  {:>9} measured {:>9} predicted {:>7}  {}",
                                  label_of(one.run), one.run.model, one.run.target.devices, format_seconds(one.measured),
@@ -134,6 +131,26 @@ std::string ratio_line(const Axes& axes, double ratio, std::string_view kind) {
 
 }  // namespace
 
+std::string label_of(const PublishedRun& run) { return run.name.empty() ? fmt::format("line {}", run.line) : run.name; }
+
+std::string left_out_text(const std::vector<PublishedRun>& runs) {
+  if (runs.empty()) return "";
+  std::string text = fmt::format("{} left out\n", counted(runs.size(), "run"));
+  for (const PublishedRun& run : runs) {
+    const std::string place = run.line > 0 ? fmt::format("{}:{} {}", run.table, run.line, run.name) : run.table;
+    text += fmt::format("  {}: {}\n", place, fmt::join(run.problems, "; "));
+  }
+  return text;
+}
+
+Json left_out_json(const std::vector<PublishedRun>& runs) {
+  Json list = Json::array();
+  for (const PublishedRun& run : runs) {
+    list.push_back({{"table", run.table}, {"line", run.line}, {"id", run.name}, {"problems", run.problems}});
+  }
+  return list;
+}
+
 std::string text_of(const Score& score) {
   std::string text;
   std::string table;
@@ -148,11 +165,7 @@ std::string text_of(const Score& score) {
     text += "by model\n";
     for (const Summary& one : by_model(score.scored)) text += line_of(one);
   }
-  if (!score.left_out.empty()) text += fmt::format("{} not scored\n", counted(score.left_out.size(), "row"));
-  for (const PublishedRun& run : score.left_out) {
-    text += fmt::format("  {}:{} {}: {}\n", run.table, run.line, run.name, fmt::join(run.problems, "; "));
-  }
-  return text;
+  return text + left_out_text(score.left_out);
 }
 
 Json json_of(const Score& score) {
@@ -162,15 +175,7 @@ Json json_of(const Score& score) {
   json["all"] = json_of(summary_of("all", score.scored));
   json["kinds"] = json_of(by_kind(score.scored));
   json["models"] = json_of(by_model(score.scored));
-  json["left_out"] = Json::array();
-  for (const PublishedRun& run : score.left_out) {
-    Json one;
-    one["table"] = run.table;
-    one["line"] = run.line;
-    one["id"] = run.name;
-    one["problems"] = run.problems;
-    json["left_out"].push_back(one);
-  }
+  json["left_out"] = left_out_json(score.left_out);
   return json;
 }
 

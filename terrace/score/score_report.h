@@ -21,4 +21,10 @@ std::string csv_of(const Score& score);
 // Predicted over measured seconds of a step, each run a point, on logarithmic axes, with lines for 10% more and less.
 std::string picture_of(const Score& score);
 
+// The row's name, or its line.
+std::string label_of(const PublishedRun& run);
+// Lines, and the JSON list, of runs that could not be compared, with their problems; "" if there are none.
+std::string left_out_text(const std::vector<PublishedRun>& runs);
+Json left_out_json(const std::vector<PublishedRun>& runs);
+
 }  // namespace terrace::score

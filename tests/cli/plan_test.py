@@ -74,12 +74,48 @@ class Scores(CommandTest):
 
     def test_rows_and_options_that_cannot_be_used_are_named(self):
         table = self.table("b,1.7B,24,2304,24,51200,2048,TPU,32,Megatron-LM,1,1,16,512,fp16,full,3.5\n")
-        self.expect(3, terrace("plan", "--score", table), "no row can be scored")
+        self.expect(3, terrace("plan", "--score", table), "no run can be scored")
         self.assertIn('runs.csv:2 b: no machine is known as "TPU"; name one by --machine', terrace("plan", "--score", table).stdout)
         self.expect(0, terrace("plan", "--score", table, "--machine", "dgx-h100"))
         self.expect(2, terrace("plan", "--score", table, "--output", "score.txt"), "must end in .json, .csv or .svg")
         self.expect(2, terrace("plan", "configs/tiny.toml", "--score", table), "excludes")
         self.expect(2, terrace("plan", "--score", self.scratch() / "none.csv"), "none.csv")
+
+
+class Fit(CommandTest):
+    def test_a_machine_is_fitted_to_a_table_and_plans_with_its_errors(self):
+        folder = self.scratch()
+        written = folder / "ours.toml"
+        table = SOURCE / "bench/plan/data/torchtitan_h100.csv"
+        words = ("plan", "--fit", table, "--machine", "dgx-h100", "--software", "torchtitan", "--write", written, "--json")
+        fit = json.loads(self.expect(0, terrace(*words)).stdout)
+        self.assertLess(fit["error_after"], fit["error_before"])
+        self.assertEqual(len(fit["runs"]), 8)
+        self.assertEqual(fit["written"], str(written))
+        text = written.read_text()
+        self.assertIn('name = "ours"', text)
+        for constant in fit["constants"]:
+            self.assertIn(f"# {constant['key']}: {constant['before']} before", text)
+        self.assertIn("[[errors]]", text)
+        kinds = {errors["kind"] for errors in fit["errors"]}
+        score = json.loads(self.expect(0, terrace("plan", "--score", table, "--machine", written, "--software", "torchtitan", "--json")).stdout)
+        for run, scored in zip(fit["runs"], score["runs"]):
+            self.assertEqual(run["kind"], scored["kind"])
+            self.assertAlmostEqual(run["fitted_seconds"] / scored["predicted_seconds"], 1, delta=1e-9)
+        config = folder / "llama.toml"
+        config.write_text('[model]\nfamily = "gpt"\nlayers = 32\nwidth = 4096\nheads = 32\nkv_heads = 8\nffn_width = 14336\nsequence = 8192\n'
+                          'vocabulary = 128256\nactivation = "swiglu"\nnorm = "rmsnorm"\nbias = false\npositions = "rotary"\ntied_head = false\n'
+                          '[train]\nsteps = 1\nglobal_batch = 16\nprecision = "bf16"\nrecompute = "full"\n[layout]\nsharding = "zero3"\n')  # fmt: skip
+        plan = json.loads(self.expect(0, terrace("plan", config, "--machine", written, "--software", "torchtitan", "--devices", 8, "--json")).stdout)
+        self.assertIn("weights cut", kinds)
+        self.assertTrue(plan["interval"]["of_machine"])
+
+    def test_runs_that_cannot_be_fitted_are_named(self):
+        table = SOURCE / "bench/plan/data/torchtitan_h100.csv"
+        self.expect(2, terrace("plan", "--fit", table, "--write", "ours.json"), "must end in .toml")
+        self.expect(2, terrace("plan", "--fit", table, "--score", table), "excludes")
+        self.expect(2, terrace("plan", "--fit", SOURCE / "bench/plan/data/lumi_gpt_2023.csv", table), "the runs are of several machines")
+        self.expect(2, terrace("plan", "--fit", self.scratch()), "metrics.jsonl")
 
 
 class BestLayouts(CommandTest):

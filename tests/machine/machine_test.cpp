@@ -232,6 +232,34 @@ TEST(Machine, DataThroughTheHostAreAsFastAsADevicesShareOfIt) {
   EXPECT_EQ(links(HostStaging::neighbours, 8), (std::vector{100e9, 50e9, 25e9})) << "one node";
 }
 
+TEST(Machine, KnowsItsOwnErrors) {
+  const std::string toml = dump(load("laptop"));
+  const std::string errors = R"(
+[[errors]]
+kind = "one stage in one node"
+runs = 12
+lowest = -0.05
+highest = 0.07
+most_devices = 4
+fewest_parameters = 1000000
+most_parameters = 2000000
+families = ["gpt"]
+programs = ["terrace"]
+)";
+  const Machine machine = parse(toml + errors, "ours.toml");
+  ASSERT_EQ(machine.errors.size(), 1U);
+  EXPECT_EQ(machine.errors.front().highest, 0.07);
+  EXPECT_EQ(machine.errors.front().machines, std::vector<std::string>{"laptop"});
+  EXPECT_EQ(parse(dump(machine), "ours.toml"), machine);
+  const std::string wrong = std::string(errors).replace(errors.find("0.07"), 4, "-0.5");
+  try {
+    parse(toml + wrong, "ours.toml");
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("is less than lowest, -0.05"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Machine, LibrariesReachAShareOfTheRates) {
   const Machine machine = parse(valid_toml, "ours.toml");
   const Machine job = for_job(machine, {.products = 0.5, .attention = 0.25}, 1);

@@ -112,6 +112,24 @@ TEST(StepInterval, DividesTheStepByTheErrors) {
   EXPECT_EQ(json["runs"], 5);
 }
 
+TEST(StepInterval, TakesTheErrorsOfTheMachineBeforePublishedOnes) {
+  Target target{.machine = small_machine(), .software = {}, .devices = 4};
+  target.machine.errors = {errors_of_small()};
+  target.machine.errors.front().lowest = -0.5;
+  Prediction prediction = predict(small_gpt(2), target);
+  prediction.step_seconds = 10;
+  StepInterval interval = step_interval(small_gpt(2), prediction, target, {errors_of_small()});
+  EXPECT_DOUBLE_EQ(interval.longest_seconds, 20);
+  EXPECT_TRUE(interval.of_machine);
+  EXPECT_EQ(text_of(interval),
+            "8.00 s to 20.0 s if it errs as for 5 measured runs of p, q (one stage in one node; errors of -50% to "
+            "+25%)");
+  target.machine.errors.front().kind = "weights cut";
+  interval = step_interval(small_gpt(2), prediction, target, {errors_of_small()});
+  EXPECT_DOUBLE_EQ(interval.longest_seconds, 12.5);
+  EXPECT_FALSE(interval.of_machine);
+}
+
 TEST(StepInterval, SaysWhatWasNotCompared) {
   Target target{.machine = small_machine(), .software = {}, .devices = 4};
   const auto outside = [&](const PublishedErrors& errors) {

@@ -169,7 +169,7 @@ TEST(ScoreReport, SaysTheSameInEveryFormat) {
       score(runs_of_rows(std::string(good_row) + "b,,,1,1,1,1,H100,8,terrace,1,1,1,8,ddp,bf16,none,1,,yes,1,,,\n"));
   const std::string text = text_of(scored);
   EXPECT_THAT(text, HasSubstr("tensor 2, pipeline 2, zero1, micro-batch 1"));
-  EXPECT_THAT(text, HasSubstr("1 row not scored"));
+  EXPECT_THAT(text, HasSubstr("1 run left out"));
   EXPECT_THAT(text, HasSubstr("b: layers not published"));
   const Json json = json_of(scored);
   EXPECT_EQ(json["runs"].size(), 1U);

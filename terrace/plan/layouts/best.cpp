@@ -284,7 +284,8 @@ std::string reason_of(const Prediction& best, const Prediction& second) {
 
 // The first layout, and those whose steps are longer by less than errors of its kind differ.
 int64_t tied_layouts(const std::vector<Change>& layouts, const Target& target) {
-  const PublishedErrors* errors = find_kind(layout_kind(layouts.front().config, target), published_errors());
+  const PublishedErrors* errors =
+      find_kind(layout_kind(layouts.front().config, target), target.machine, published_errors());
   if (errors == nullptr) return 1;
   const double most = (1 + errors->median_difference) * layouts.front().prediction.step_seconds;
   return std::ranges::count_if(layouts, [&](const Change& one) { return one.prediction.step_seconds <= most; });

@@ -95,6 +95,12 @@ const PublishedErrors* find_kind(const std::string& kind, const std::vector<Publ
   return found == errors.end() ? nullptr : &*found;
 }
 
+const PublishedErrors* find_kind(const std::string& kind, const machine::Machine& machine,
+                                 const std::vector<PublishedErrors>& errors) {
+  const PublishedErrors* own = find_kind(kind, machine.errors);
+  return own == nullptr ? find_kind(kind, errors) : own;
+}
+
 double uncertainty_of(const std::string& kind, const std::vector<PublishedErrors>& errors) {
   const PublishedErrors* found = find_kind(kind, errors);
   return found == nullptr ? 0 : (1 + found->highest) / (1 + found->lowest) - 1;
@@ -106,14 +112,6 @@ std::vector<PublishedErrors> summarize(const std::vector<ComparedRun>& runs) {
   std::vector<PublishedErrors> errors;
   for (const auto& [kind, of] : by_kind) errors.push_back(summary_of(kind, of));
   return errors;
-}
-
-void members_of(auto& json, MaybeConst<PublishedErrors> auto& one) {
-  json("kind", one.kind)("runs", one.runs)("lowest", one.lowest)("highest", one.highest);
-  json("median_difference", one.median_difference);
-  json("most_devices", one.most_devices)("fewest_parameters", one.fewest_parameters);
-  json("most_parameters", one.most_parameters);
-  json("families", one.families)("machines", one.machines)("programs", one.programs);
 }
 
 Json json_of(const std::vector<PublishedErrors>& errors) {
@@ -141,7 +139,8 @@ const std::vector<PublishedErrors>& published_errors() {
 StepInterval step_interval(const config::Config& config, const Prediction& prediction, const Target& target,
                            const std::vector<PublishedErrors>& errors) {
   StepInterval interval{.errors = {.kind = layout_kind(config, target)}};
-  const PublishedErrors* found = find_kind(interval.errors.kind, errors);
+  const PublishedErrors* found = find_kind(interval.errors.kind, target.machine, errors);
+  interval.of_machine = found != nullptr && find_kind(interval.errors.kind, target.machine.errors) != nullptr;
   if (found == nullptr) {
     interval.outside.push_back(
         fmt::format("no run was compared whose layout is of the kind \"{}\"", interval.errors.kind));
@@ -177,16 +176,18 @@ StepInterval step_interval(const config::Config& config, const Prediction& predi
 std::string text_of(const StepInterval& interval) {
   if (!interval.outside.empty()) return fmt::format("outside what was compared: {}", fmt::join(interval.outside, "; "));
   const PublishedErrors& errors = interval.errors;
-  return fmt::format("{} to {} if it errs as for {} of {} ({}; errors of {} to {})",
-                     format_seconds(interval.shortest_seconds), format_seconds(interval.longest_seconds),
-                     counted(static_cast<uint64_t>(errors.runs), "published run"), fmt::join(errors.programs, ", "),
-                     errors.kind, with_sign(errors.lowest), with_sign(errors.highest));
+  return fmt::format(
+      "{} to {} if it errs as for {} of {} ({}; errors of {} to {})", format_seconds(interval.shortest_seconds),
+      format_seconds(interval.longest_seconds),
+      counted(static_cast<uint64_t>(errors.runs), interval.of_machine ? "measured run" : "published run"),
+      fmt::join(errors.programs, ", "), errors.kind, with_sign(errors.lowest), with_sign(errors.highest));
 }
 
 Json json_of(const StepInterval& interval) {
   const bool holds = interval.outside.empty();
   return {{"kind", interval.errors.kind},
           {"runs", interval.errors.runs},
+          {"of_machine", interval.of_machine},
           {"shortest_seconds", holds ? Json(interval.shortest_seconds) : Json(nullptr)},
           {"longest_seconds", holds ? Json(interval.longest_seconds) : Json(nullptr)},
           {"lowest_error", holds ? Json(interval.errors.lowest) : Json(nullptr)},

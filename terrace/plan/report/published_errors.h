@@ -15,21 +15,7 @@ namespace terrace::plan {
 // holds.
 std::string layout_kind(const config::Config& config, const Target& target);
 
-// The errors of all published runs with layouts of one kind that terrace plan --score compares.
-struct PublishedErrors {
-  std::string kind = {};
-  int64_t runs = 0;
-  // Predicted over measured, less 1: the most and the least, or of at least 40 runs the 5th and the 95th percentile.
-  double lowest = 0, highest = 0;
-  // The median difference of the errors of two runs with the same model, machine and program: of layouts whose
-  // predicted steps differ by less either may be the faster one. 0: no two runs have these in common.
-  double median_difference = 0;
-  int64_t most_devices = 0;
-  int64_t fewest_parameters = 0, most_parameters = 0;
-  std::vector<std::string> families = {}, machines = {}, programs = {};  // of the runs, by name
-
-  bool operator==(const PublishedErrors&) const = default;
-};
+using PublishedErrors = machine::PredictionErrors;
 
 // One run that was compared.
 struct ComparedRun {
@@ -47,6 +33,9 @@ const std::vector<PublishedErrors>& published_errors();
 
 // The errors of a kind; nullptr if no run has it.
 const PublishedErrors* find_kind(const std::string& kind, const std::vector<PublishedErrors>& errors);
+// As above: those that the machine's description has, or else those of `errors`.
+const PublishedErrors* find_kind(const std::string& kind, const machine::Machine& machine,
+                                 const std::vector<PublishedErrors>& errors);
 
 // The share by which one step of the kind may be predicted to be longer than another one, though both take equally
 // long, if one errs as much as the highest and the other as the lowest error; 0 if no run has the kind.
@@ -55,9 +44,11 @@ double uncertainty_of(const std::string& kind, const std::vector<PublishedErrors
 // The interval within which a measured step lies if the prediction is as wrong as those of published runs were.
 struct StepInterval {
   PublishedErrors errors = {};  // errors of the layout's kind; runs = 0: no run has this kind
+  bool of_machine = false;      // the errors are those of the machine's description
   double shortest_seconds = 0, longest_seconds = 0;
   std::vector<std::string> outside = {};  // why nothing is known from published runs; empty: the interval holds
 };
+// Where the machine's description has errors of the layout's kind, they stand in place of those of `errors`.
 StepInterval step_interval(const config::Config& config, const Prediction& prediction, const Target& target,
                            const std::vector<PublishedErrors>& errors);
 
