@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "terrace/config/names.h"
 
@@ -20,8 +21,18 @@ using machine::Machine;
 constexpr double doubt_of_rates = 0.3, doubt_of_links = 0.5, doubt_of_overheads = 0.7;
 constexpr double most_attention = 2;  // as the file may have
 
+// The value with so many digits.
+double rounded(double value, int digits) {
+  if (value == 0) return 0;
+  const double unit = std::pow(10, digits - 1 - static_cast<int>(std::floor(std::log10(std::abs(value)))));
+  return std::round(value * unit) / unit;
+}
+
+// Files are read by people, and slopes measured by changes of 2%.
+double product(double value, double factor) { return rounded(value * factor, 5); }
+
 std::function<std::string(double)> in(Measure measure) {
-  return [measure](double value) { return config::quantity_text(value, measure); };
+  return [measure](double value) { return config::quantity_text(rounded(value, 3), measure); };
 }
 
 Constant products(Precision precision) {
@@ -35,8 +46,8 @@ Constant products(Precision precision) {
               [=](Machine& machine, double factor) {
                 machine::ComputeRate& rate = rate_of(machine);
                 factor = std::min(factor, rate.peak / rate.achievable);
-                rate.achievable = std::min(rate.achievable * factor, rate.peak);
-                rate.achievable_together *= factor;
+                rate.achievable = std::min(product(rate.achievable, factor), rate.peak);
+                rate.achievable_together = product(rate.achievable_together, factor);
               },
           .text = in(Measure::flops_per_second)};
 }
@@ -47,7 +58,7 @@ Constant attention() {
           .value = [](const Machine& machine) { return machine.device.attention; },
           .scale =
               [](Machine& machine, double factor) {
-                const auto scale = [&](double& share) { share = std::min(share * factor, most_attention); };
+                const auto scale = [&](double& share) { share = std::min(product(share, factor), most_attention); };
                 scale(machine.device.attention);
                 for (machine::ComputeRate& rate : machine.device.products) scale(rate.attention);
               },
@@ -60,8 +71,8 @@ Constant memory_bandwidth() {
           .value = [](const Machine& machine) { return machine.device.memory_bandwidth; },
           .scale =
               [](Machine& machine, double factor) {
-                machine.device.memory_bandwidth *= factor;
-                for (machine::ComputeRate& rate : machine.device.products) rate.passes *= factor;
+                machine.device.memory_bandwidth = product(machine.device.memory_bandwidth, factor);
+                for (machine::ComputeRate& rate : machine.device.products) rate.passes = product(rate.passes, factor);
               },
           .text = in(Measure::bytes_per_second)};
 }
@@ -73,8 +84,8 @@ Constant launch_time() {
           .value = [](const Machine& machine) { return machine.device.launch_seconds; },
           .scale =
               [](Machine& machine, double factor) {
-                machine.device.launch_seconds *= factor;
-                machine.device.kernel_seconds *= factor;
+                machine.device.launch_seconds = product(machine.device.launch_seconds, factor);
+                machine.device.kernel_seconds = product(machine.device.kernel_seconds, factor);
               },
           .text = in(Measure::seconds)};
 }
@@ -83,7 +94,10 @@ Constant bandwidth_of_tier(size_t tier, const std::string& name) {
   return {.key = fmt::format("tiers.{}.link_bandwidth", name),
           .doubt = doubt_of_links,
           .value = [=](const Machine& machine) { return machine.tiers[tier].link_bandwidth; },
-          .scale = [=](Machine& machine, double factor) { machine.tiers[tier].link_bandwidth *= factor; },
+          .scale =
+              [=](Machine& machine, double factor) {
+                machine.tiers[tier].link_bandwidth = product(machine.tiers[tier].link_bandwidth, factor);
+              },
           .text = in(Measure::bytes_per_second)};
 }
 
@@ -91,16 +105,21 @@ Constant latency_of_tier(size_t tier, const std::string& name) {
   return {.key = fmt::format("tiers.{}.latency", name),
           .doubt = doubt_of_overheads,
           .value = [=](const Machine& machine) { return machine.tiers[tier].latency_seconds; },
-          .scale = [=](Machine& machine, double factor) { machine.tiers[tier].latency_seconds *= factor; },
+          .scale =
+              [=](Machine& machine, double factor) {
+                machine.tiers[tier].latency_seconds = product(machine.tiers[tier].latency_seconds, factor);
+              },
           .text = in(Measure::seconds)};
 }
 
 Constant staging_bandwidth() {
-  return {.key = "host.staging_bandwidth",
-          .doubt = doubt_of_links,
-          .value = [](const Machine& machine) { return machine.host.staging_bandwidth; },
-          .scale = [](Machine& machine, double factor) { machine.host.staging_bandwidth *= factor; },
-          .text = in(Measure::bytes_per_second)};
+  return {
+      .key = "host.staging_bandwidth",
+      .doubt = doubt_of_links,
+      .value = [](const Machine& machine) { return machine.host.staging_bandwidth; },
+      .scale = [](Machine& machine,
+                  double factor) { machine.host.staging_bandwidth = product(machine.host.staging_bandwidth, factor); },
+      .text = in(Measure::bytes_per_second)};
 }
 
 }  // namespace
