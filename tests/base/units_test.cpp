@@ -45,8 +45,9 @@ TEST(Units, FormatsDaysAndEnergy) {
   EXPECT_EQ(format_days(86'400), "24 h 00 min");
   EXPECT_EQ(format_days(2 * 86'400), "2.0 days");
   EXPECT_EQ(format_days(12.34 * 86'400), "12.3 days");
-  EXPECT_EQ(format_days(12'345.6 * 86'400), "12,346 days");
-  EXPECT_EQ(format_days(1e30), "1.16e+25 days");
+  EXPECT_EQ(format_days(12'345.6 * 86'400), "33.8 years");
+  EXPECT_EQ(format_days(85'769'384.0 * 86'400), "234,824 years");
+  EXPECT_EQ(format_days(1e30), "3.17e+22 years");
   EXPECT_EQ(format_energy(0), "0 Wh");
   EXPECT_EQ(format_energy(1.8e6), "500 Wh");
   EXPECT_EQ(format_energy(3.6e6 * 999.4), "999 kWh");

@@ -35,10 +35,11 @@ std::string format_seconds(double seconds) {
 }
 
 std::string format_days(double seconds) {
-  const double days = seconds / 86400;
+  const double days = seconds / 86400, years = days / 365.25;
   if (days < 2) return format_seconds(seconds);
   if (days < 1000) return fmt::format("{:.1f} days", days);
-  return days < 1e15 ? format_count(std::llround(days)) + " days" : fmt::format("{:.3g} days", days);
+  if (years < 1000) return fmt::format("{:.3g} years", years);
+  return years < 1e15 ? format_count(std::llround(years)) + " years" : fmt::format("{:.3g} years", years);
 }
 
 std::string format_energy(double joules) {
