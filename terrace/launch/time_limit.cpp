@@ -1,37 +1,18 @@
-// Looks for the limit of a machine's [launch] that holds for a job.
+// Says which limit of a machine's [launch] holds for a job.
 #include "terrace/launch/time_limit.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "terrace/base/error.h"
 #include "terrace/launch/job_time.h"
+#include "terrace/machine/time_limit.h"
 
 namespace terrace::launch {
 namespace {
 
+using machine::limit_of_job;
+using machine::LimitOfJob;
 using machine::TimeLimit;
-
-struct LimitOfJob {
-  const TimeLimit* limit = nullptr;  // null where no limit is of as many nodes
-  int64_t from_nodes = 1;            // the fewest for which it holds
-  int64_t most_nodes = 0;            // of all limits of the partition; 0: it has none
-};
-
-LimitOfJob limit_in(const std::string& partition, const machine::Launch& launch, int64_t nodes) {
-  LimitOfJob found;
-  for (const TimeLimit& limit : launch.longest_times) {
-    if (!limit.partition.empty() && limit.partition != partition) continue;
-    found.most_nodes = std::max(found.most_nodes, limit.nodes);
-    if (limit.nodes < nodes) {
-      found.from_nodes = std::max(found.from_nodes, limit.nodes + 1);
-    } else if (found.limit == nullptr || limit.nodes < found.limit->nodes) {
-      found.limit = &limit;
-    }
-  }
-  return found;
-}
 
 std::string nodes_text(const LimitOfJob& found) {
   return fmt::format("jobs of {} to {} nodes", found.from_nodes, found.limit->nodes);
@@ -45,7 +26,7 @@ std::string partition_text(const std::string& partition) {
 
 AllowedTime allowed_time(const machine::Machine& machine, int64_t nodes) {
   const machine::Launch& launch = machine.launch;
-  const LimitOfJob found = limit_in(launch.partition, launch, nodes);
+  const LimitOfJob found = limit_of_job(launch, launch.partition, nodes);
   if (found.most_nodes == 0) {
     return {.seconds = launch.longest_seconds, .jobs = "jobs on " + machine.name, .key = "longest_time"};
   }
@@ -62,7 +43,7 @@ AllowedTime allowed_time(const machine::Machine& machine, int64_t nodes) {
 std::string partition_for(const machine::Machine& machine, int64_t nodes, double seconds) {
   for (const TimeLimit& limit : machine.launch.longest_times) {
     if (limit.partition.empty() || limit.partition == machine.launch.partition) continue;
-    const LimitOfJob found = limit_in(limit.partition, machine.launch, nodes);
+    const LimitOfJob found = limit_of_job(machine.launch, limit.partition, nodes);
     if (found.limit == nullptr || found.limit->seconds < seconds) continue;
     return fmt::format(", or --partition {}, in which {} may take {}", limit.partition, nodes_text(found),
                        job_time_text(found.limit->seconds));

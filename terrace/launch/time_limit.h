@@ -1,4 +1,4 @@
-// Finds how long the site lets a job be, by its nodes and its partition.
+// Says how long the site lets a job be, and refuses jobs that its partition does not take.
 #pragma once
 
 #include <cstdint>

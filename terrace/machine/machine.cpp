@@ -39,6 +39,16 @@ constexpr Quantity overhead{Measure::seconds, 0, 0.01};
 constexpr Quantity latency{Measure::seconds, 1e-9, 0.1};
 constexpr Quantity power{Measure::watts, 0.1, 1e6};
 constexpr Quantity failure_time{Measure::hours, 1, 1e7};
+constexpr Quantity rank_start{Measure::seconds, 0, 10};
+
+// A length of time that may be left out, where none is not the same as no time.
+struct OptionalDuration {
+  std::string description() const { return config::Duration{}.description(); }
+  std::string read(const toml::node& node, std::optional<double>& seconds) const {
+    return config::Duration{}.read(node, seconds.emplace());
+  }
+  std::string text(const std::optional<double>& seconds) const { return config::toml_text(seconds.value_or(0)); }
+};
 
 // Keys of the rates of products alone.
 template <typename Table>
@@ -177,6 +187,11 @@ void machine_keys(Table& table) {
       if (bandwidth.total_bandwidth == 0 || bandwidth.total_bandwidth >= bandwidth.node_bandwidth) return std::string();
       return fmt::format("is less than that of one node, {}", storage_bandwidth.text(bandwidth.node_bandwidth));
     });
+  });
+  table.optional_table("start", &Machine::start, [](auto& start) {
+    start.optional("time", &Start::seconds, config::Duration{});
+    start.optional("time_per_rank", &Start::seconds_per_rank, rank_start);
+    start.optional("queue_wait", &Start::queue_seconds, OptionalDuration{});
   });
   table.optional_table("launch", &Machine::launch, [](auto& launch) { launch_keys(launch); });
   table.optional_table("noise", &Machine::noise, [](auto& noise) { noise_keys(noise); });

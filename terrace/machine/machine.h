@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,12 +90,28 @@ struct Host {
   bool operator==(const Host&) const = default;
 };
 
-// Bandwidths of the file system where checkpoints are written.
+// Bandwidths of the file system where checkpoints are written and data are read.
 struct Storage {
   double node_bandwidth = 0;   // bytes/s of one node; 0: not stated
   double total_bandwidth = 0;  // of all nodes together
 
   bool operator==(const Storage&) const = default;
+};
+
+// The times that pass before a job's program trains; seconds.
+struct Start {
+  // The launcher starts the program on every rank, which loads its libraries, without communicators. Estimate: a
+  // minute.
+  double seconds = 60;
+  // Further time for each rank of the job: ranks find each other and make their communicators. Published: under 30 s on
+  // more than 10,000 GPUs (Jiang and others, MegaScale, NSDI 2024), 265 s on 98,304 with NCCL (Si and others, arXiv
+  // 2510.20171), which are 3.0 and 2.7 ms.
+  double seconds_per_rank = 0.003;
+  // A job waits so long in the queue; no value: not stated.
+  std::optional<double> queue_seconds = {};
+
+  double seconds_of(int64_t ranks) const { return seconds + seconds_per_rank * static_cast<double>(ranks); }
+  bool operator==(const Start&) const = default;
 };
 
 // The longest time that jobs of at most so many nodes may take.
@@ -137,6 +154,7 @@ struct Machine {
   Host host = {};
   Storage storage;
   double node_failure_hours = 0;  // mean time between failures of one node; 0: not stated
+  Start start = {};
   Launch launch = {};
   Noise noise = {};  // none: every device takes the same time for the same computation
   // How far predictions with this description were from runs on the machine, by kind of layout, as terrace plan --fit
@@ -152,8 +170,8 @@ struct Machine {
   bool operator==(const Machine& other) const {
     return name == other.name && about == other.about && known_as == other.known_as && device == other.device &&
            tiers == other.tiers && host == other.host && storage == other.storage &&
-           node_failure_hours == other.node_failure_hours && launch == other.launch && noise == other.noise &&
-           errors == other.errors;
+           node_failure_hours == other.node_failure_hours && start == other.start && launch == other.launch &&
+           noise == other.noise && errors == other.errors;
   }
 };
 
