@@ -19,6 +19,12 @@ struct SampleSizes {
   Sizes largest = {};
 };
 
+// Bytes of prepared data that are read for one sample of average size: by the stage of a pipeline that has the model's
+// inputs, by the one that has the loss, and by a stage that has both, which reads what both need once.
+struct SampleBytes {
+  double inputs = 0, loss = 0, both = 0;  // 0: not known
+};
+
 // All functions are called with configurations of the family.
 class Description {
  public:
@@ -29,6 +35,8 @@ class Description {
   // The sizes of the training samples, for planning: those of [model] and [data], or of prepared data that [data] names
   // if they are there. They have config::Family::items, where items are not samples, and config::Settings::sizes.
   virtual SampleSizes sample_sizes(const config::Config&) const { return {}; }
+  // Bytes of samples as `terrace data prepare` stores them.
+  virtual SampleBytes sample_bytes(const config::Config&) const { return {}; }
   // Why each rank must take a step as one micro-batch, as the start of a sentence: "model.norm = \"batch\" takes ..".
   // Empty: it need not.
   virtual std::string why_one_micro_batch(const config::Config&) const { return ""; }

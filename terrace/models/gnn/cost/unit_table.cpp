@@ -207,6 +207,20 @@ schedule::SampleSizes GnnDescription::sample_sizes(const config::Config& config)
           .largest = {{"atoms", sizes.most_atoms}, {"edges", sizes.most_edges}}};
 }
 
+schedule::SampleBytes GnnDescription::sample_bytes(const config::Config& config) const {
+  const ModelConfig& model = model_of(config);
+  const schedule::SampleSizes sizes = sample_sizes(config);
+  const double atoms = sizes.average.at("atoms"), edges = sizes.average.at("edges");
+  // An atom has its species and position; a structure its source, its number there, its cell and which of the three
+  // directions are periodic.
+  double bytes = (1 + 3 * 8) * atoms + 4 + 8 + 9 * 8 + 3;
+  if (graphs_request(model).given_edges) bytes += 2 * 4 * edges;
+  for (const OutputConfig& output : model.outputs) {
+    bytes += 8 * static_cast<double>(output.label_columns()) * (output.of_atoms() ? atoms : 1);
+  }
+  return {.inputs = bytes, .loss = bytes, .both = bytes};
+}
+
 std::string GnnDescription::why_one_micro_batch(const config::Config& config) const {
   if (!model_of(config).has_batch_norm()) return "";
   if (model_of(config).norm != NormKind::batch) {

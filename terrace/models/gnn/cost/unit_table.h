@@ -16,6 +16,9 @@ class GnnDescription : public schedule::Description {
                                  const schedule::UnitTableOptions& options) const override;
   // The keys of [data], and where they are 0 the training parts of the prepared data.
   schedule::SampleSizes sample_sizes(const config::Config& config) const override;
+  // A structure with the labels of all outputs, and with edges where the data have them. Further properties, of which
+  // the data alone have the widths, are not counted.
+  schedule::SampleBytes sample_bytes(const config::Config& config) const override;
   // Not empty with batch norm, whose statistics are those of a micro-batch.
   std::string why_one_micro_batch(const config::Config& config) const override;
 };

@@ -17,4 +17,12 @@ schedule::SampleSizes GptDescription::sample_sizes(const config::Config& config)
   return {.average = {{"tokens", static_cast<double>(tokens)}}, .largest = {{"tokens", tokens}}};
 }
 
+schedule::SampleBytes GptDescription::sample_bytes(const config::Config& config) const {
+  constexpr int64_t most_of_two_bytes = 65'536;
+  const ModelConfig& model = model_of(config);
+  const int64_t of_token = model.vocabulary > most_of_two_bytes ? 4 : 2;
+  const auto window = static_cast<double>((model.sequence + 1) * of_token);
+  return {.inputs = window, .loss = window, .both = window};
+}
+
 }  // namespace terrace::models::gpt

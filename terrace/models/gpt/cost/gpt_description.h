@@ -10,6 +10,8 @@ class GptDescription : public schedule::Description {
   schedule::UnitTable unit_table(const config::Config& config,
                                  const schedule::UnitTableOptions& options) const override;
   schedule::SampleSizes sample_sizes(const config::Config& config) const override;
+  // A window and its last target, of 2 bytes a token or 4 for a vocabulary of more than 65,536.
+  schedule::SampleBytes sample_bytes(const config::Config& config) const override;
 };
 
 }  // namespace terrace::models::gpt

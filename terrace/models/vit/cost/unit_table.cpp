@@ -89,4 +89,14 @@ schedule::UnitTable VitDescription::unit_table(const config::Config& config, con
   return vit::unit_table(model_of(config), options);
 }
 
+schedule::SampleBytes VitDescription::sample_bytes(const config::Config& config) const {
+  const ModelConfig& model = model_of(config);
+  const auto field = static_cast<double>(4 * model.latitudes() * model.longitudes());  // in fp32
+  const int64_t climatologies = (model.reads_climatology() ? 1 : 0) + (model.damps_anomaly() ? 1 : 0);
+  const double inputs = field * static_cast<double>(model.num_channels());
+  const double outputs = field * static_cast<double>(model.num_outputs());
+  const double targets = outputs * static_cast<double>(1 + climatologies);
+  return {.inputs = inputs, .loss = targets + outputs, .both = inputs + targets};
+}
+
 }  // namespace terrace::models::vit
