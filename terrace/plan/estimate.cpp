@@ -5,31 +5,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
-#include "terrace/base/error.h"
 #include "terrace/config/family.h"
 #include "terrace/plan/memory/memory_need.h"
 #include "terrace/plan/memory/stage_memory.h"
+#include "terrace/plan/time/least_step.h"
 #include "terrace/plan/time/variation.h"
 
 namespace terrace::plan {
 namespace {
 
 constexpr double seconds_per_hour = 3600;
-
-std::vector<Change> predicted(const config::Config& config, const Target& target) {
-  std::vector<Change> changes;
-  for (Variation& variation : variations(config)) {
-    Change change{.settings = std::move(variation.settings), .config = std::move(variation.config)};
-    try {
-      change.prediction = predict(change.config, target);
-    } catch (const UserError&) {
-      continue;  // does not fit the number of devices
-    }
-    if (change.prediction.feasible()) changes.push_back(std::move(change));
-  }
-  return changes;
-}
 
 }  // namespace
 
@@ -135,31 +122,27 @@ std::string limit(const Prediction& prediction) {
 
 std::vector<Change> best_changes(const config::Config& config, const Target& target, double step_seconds,
                                  size_t count) {
-  std::vector<Change> changes = predicted(config, target);
+  constexpr double least_gain = 0.001;
+  std::vector<Change> changes =
+      fastest_of(variations(config), target, {.count = count, .most_seconds = (1 - least_gain) * step_seconds});
   for (Change& change : changes) change.gain = 1 - change.prediction.step_seconds / step_seconds;
-  std::erase_if(changes, [](const Change& change) { return change.gain <= 0.001; });
-  std::ranges::stable_sort(changes, {}, [](const Change& change) { return -change.gain; });
-  if (changes.size() > count) changes.resize(count);
   return changes;
 }
 
 std::vector<Change> nearest_feasible(const config::Config& config, const Target& target, size_t count) {
-  std::vector<Change> changes = predicted(config, target);
-  if (changes.empty()) {
-    // Two changes one after the other.
-    for (const Variation& first : variations(config)) {
-      for (Change& second : predicted(first.config, target)) {
-        second.settings.insert(second.settings.begin(), first.settings.begin(), first.settings.end());
-        changes.push_back(std::move(second));
-      }
+  const FastestOptions nearest{.count = count, .fewest_settings_first = true};
+  std::vector<Change> changes = fastest_of(variations(config), target, nearest);
+  if (!changes.empty()) return changes;
+  // Two changes one after the other, each pair of them once.
+  std::vector<Variation> pairs;
+  std::set<std::vector<std::string>> known;
+  for (const Variation& first : variations(config)) {
+    for (Variation& second : variations(first.config)) {
+      second.settings = differences(config, second.config);
+      if (known.insert(second.settings).second) pairs.push_back(std::move(second));
     }
   }
-  std::ranges::stable_sort(changes, [](const Change& a, const Change& b) {
-    return std::pair(a.settings.size(), a.prediction.step_seconds) <
-           std::pair(b.settings.size(), b.prediction.step_seconds);
-  });
-  if (changes.size() > count) changes.resize(count);
-  return changes;
+  return fastest_of(std::move(pairs), target, nearest);
 }
 
 }  // namespace terrace::plan

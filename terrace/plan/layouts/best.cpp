@@ -19,6 +19,7 @@
 #include "terrace/base/text/units.h"
 #include "terrace/config/family.h"
 #include "terrace/plan/layouts/layout_space.h"
+#include "terrace/plan/time/least_step.h"
 #include "terrace/plan/time/predicted_costs.h"
 #include "terrace/plan/time/tensor_reach.h"
 #include "terrace/plan/time/variation.h"
@@ -72,22 +73,6 @@ class Cache {
   std::map<TableKey, std::shared_ptr<const PlannedTable>> tables_;
   std::map<std::pair<int64_t, bool>, std::shared_ptr<const schedule::Partition>> partitions_;
 };
-
-// A stage computes all its micro-batches. Before its first one, a micro-batch passes forward through the virtual stages
-// before the stage's first; after its last, the gradient passes back through them, unless the stage computes deferred
-// weight gradients meanwhile.
-double least_seconds(const PlannedRun& run, const PredictedCosts& costs) {
-  const bool defers = run.pipeline.schedule == config::PipelineSchedule::zb_h1 ||
-                      run.pipeline.schedule == config::PipelineSchedule::zb_v;
-  double most = 0, before = 0;
-  for (int64_t stage = 0; stage < run.placement.stages; ++stage) {
-    const double own = costs.computation(stage).total();
-    most = std::max(most, before + own + costs.update_seconds(stage));
-    // The virtual stages 0 .. stages - 1 are the first chunks of the stages.
-    before += costs.chunk_seconds(stage, 0, !defers);
-  }
-  return most;
-}
 
 class Search {
  public:
@@ -148,8 +133,9 @@ class Search {
       }
       if (one.bytes <= memory) {
         one.leaves_node = tensor_leaves_domain(run->mesh, target_.machine);
-        one.least_seconds = handicap(one) * least_seconds(*run, PredictedCosts(*run, target_.machine, target_.software,
-                                                                               target_.block_products));
+        one.least_seconds =
+            handicap(one) *
+            least_step_seconds(*run, PredictedCosts(*run, target_.machine, target_.software, target_.block_products));
       }
       const std::lock_guard lock(mutex_);
       if (one.bytes <= memory) candidates_.push_back(one);

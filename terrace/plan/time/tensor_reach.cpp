@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "terrace/base/error.h"
 #include "terrace/base/text/units.h"
 #include "terrace/config/divisors.h"
 #include "terrace/plan/report/plan_report.h"
+#include "terrace/plan/time/least_step.h"
 #include "terrace/plan/time/variation.h"
 
 namespace terrace::plan {
@@ -55,36 +58,26 @@ bool stays_inside(const config::Config& config, const Target& target, const Tier
   }
 }
 
-std::optional<Change> predicted(const config::Config& given, const config::Config& config, const Target& target,
-                                double step_seconds) {
-  Change change{.settings = differences(given, config), .config = config};
-  try {
-    change.prediction = predict(config, target);
-  } catch (const UserError&) {
-    return std::nullopt;  // does not fit the number of devices
-  }
-  change.gain = 1 - change.prediction.step_seconds / step_seconds;
-  return change;
-}
-
 // The largest size that stays inside in some layout, with the fastest of its layouts that fit the memory.
 SmallerGroups smaller_groups(const config::Config& config, const Target& target, const Tier& tier,
                              double step_seconds) {
   std::vector<int64_t> sizes = config::divisors_up_to(config.layout.tensor, config.layout.tensor / 2);
   std::ranges::reverse(sizes);
   for (const int64_t tensor : sizes) {
-    SmallerGroups groups{.tensor = tensor, .tier = tier.name};
-    bool inside = false;
+    std::vector<Variation> inside;
     const int64_t left_over = config.layout.tensor / tensor;
     for (const int64_t stages_factor : config::divisors_up_to(left_over, left_over)) {
-      const std::optional<config::Config> layout = with_sizes(config, tensor, stages_factor);
+      std::optional<config::Config> layout = with_sizes(config, tensor, stages_factor);
       if (!layout || !stays_inside(*layout, target, tier)) continue;
-      inside = true;
-      std::optional<Change> change = predicted(config, *layout, target, step_seconds);
-      if (!change || !change->prediction.feasible()) continue;
-      if (!groups.fastest || change->gain > groups.fastest->gain) groups.fastest = std::move(change);
+      inside.push_back({.settings = differences(config, *layout), .config = std::move(*layout)});
     }
-    if (inside) return groups;
+    if (inside.empty()) continue;
+    SmallerGroups groups{.tensor = tensor, .tier = tier.name};
+    for (Change& fastest : fastest_of(std::move(inside), target, {.count = 1})) {
+      fastest.gain = 1 - fastest.prediction.step_seconds / step_seconds;
+      groups.fastest = std::move(fastest);
+    }
+    return groups;
   }
   return {.tensor = 1, .tier = tier.name};
 }
