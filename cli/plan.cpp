@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/best_layouts.h"
@@ -20,6 +22,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
 #include "terrace/base/system/start_watch.h"
+#include "terrace/config/domain.h"
 #include "terrace/config/family.h"
 #include "terrace/plan/layouts/same_loss.h"
 #include "terrace/plan/layouts/scaling.h"
@@ -48,15 +51,25 @@ void print_scaling(const config::Config& config, const plan::Target& target, con
   if (!reason.empty()) throw UserError(reason, ExitCode::infeasible);
 }
 
-void print_plan(const plan::Plan& plan, const PlannedTarget& planned, const std::string& written, bool json) {
-  if (json) {
-    Json object = plan::json_of(plan);
-    if (planned.translation) object["translation"] = translate::json_of(*planned.translation);
-    if (!written.empty()) object["written"] = written;
-    fmt::print("{}\n", object.dump());
-    return;
+// Shows a part of the answer at once, also on a pipe.
+void show(const std::string& text) {
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
+
+// The advice takes longer than the prediction, which is shown first.
+plan::Plan print_plan(plan::Plan plan, const PlannedTarget& planned, const std::string& written, bool json) {
+  if (!json) show(planned.translation_text() + plan::prediction_text(plan));
+  plan::add_advice(plan);
+  if (!json) {
+    show(plan::advice_text(plan) + (written.empty() ? "" : written + "\n"));
+    return plan;
   }
-  fmt::print("{}{}{}", planned.translation_text(), plan::text_of(plan), written.empty() ? "" : written + "\n");
+  Json object = plan::json_of(plan);
+  if (planned.translation) object["translation"] = translate::json_of(*planned.translation);
+  if (!written.empty()) object["written"] = written;
+  fmt::print("{}\n", object.dump());
+  return plan;
 }
 
 // Returns no noise scale where the option has no text.
@@ -69,13 +82,23 @@ std::optional<plan::GivenNoiseScale> noise_scale_of(const std::string& text) {
   }
 }
 
+// The machine with this time of a job in the queue, if one is given.
+plan::Target with_queue_wait(plan::Target target, const std::string& text) {
+  if (text.empty()) return target;
+  target.machine.start.queue_seconds = config::parse_duration(text);
+  if (target.machine.start.queue_seconds.value_or(-1) < 0) {
+    throw UserError::of("--queue-wait {} is no length of time; write for example 6h, 1h30m or 0s", text);
+  }
+  return target;
+}
+
 struct PlanArguments {
   PlannedTarget target;
   TranslationArguments launch;
   BestArguments best;
   ScoreArguments score;
   std::vector<std::string> fit;
-  std::string tokens, noise_scale;
+  std::string tokens, noise_scale, queue_wait;
   std::vector<int64_t> scaling;
   std::string report;
   bool json = false;
@@ -103,15 +126,15 @@ void plan_as_asked(PlanArguments& arguments, const CLI::App& command) {
   }
   const config::Config config = arguments.target.load_config();
   if (!arguments.scaling.empty()) arguments.target.devices = arguments.scaling.front();
-  const plan::Target target = arguments.target.load_target();
+  const plan::Target target = with_queue_wait(arguments.target.load_target(), arguments.queue_wait);
   if (!arguments.scaling.empty()) {
     return print_scaling(config, target, arguments.scaling, noise_scale, arguments.target, arguments.json);
   }
   std::optional<double> items;
   if (!arguments.tokens.empty()) items = item_count_of("--tokens", arguments.tokens);
-  const plan::Plan plan = plan::make_plan(config, target, items, noise_scale);
+  plan::Plan predicted = plan::predicted_plan(config, target, items, noise_scale);
   if (!written.empty()) write_translation(arguments.target, config, written);
-  print_plan(plan, arguments.target, written, arguments.json);
+  const plan::Plan plan = print_plan(std::move(predicted), arguments.target, written, arguments.json);
   if (!arguments.report.empty()) {
     write_text_atomically(arguments.report, plan::plan_page(plan, arguments.target.config,
                                                             plan_command(arguments.target, target.devices)));
@@ -151,12 +174,18 @@ void add_plan_command(CLI::App& app) {
                    "cost; if not given, those of train.steps")
       ->excludes(best)
       ->excludes(scaling);
+  command
+      ->add_option("--queue-wait", arguments->queue_wait,
+                   "How long a job waits in the queue, such as 6h or 0s, instead of the machine's queue_wait")
+      ->excludes(best)
+      ->excludes(scaling);
   command->add_option("--noise-scale", arguments->noise_scale,
                       "The gradient noise scale in samples, or the folder of a run that measured it: batches are "
                       "compared by steps, samples and time to the same loss");
   command->add_flag("--json", arguments->json, "Print one JSON object");
-  for (const char* other : {"config", "--devices", "--products", "--best", "--scaling", "--report", "--tokens",
-                            "--noise-scale", "--from-megatron", "--from-deepspeed", "--from-torchtitan"}) {
+  for (const char* other :
+       {"config", "--devices", "--products", "--best", "--scaling", "--report", "--tokens", "--queue-wait",
+        "--noise-scale", "--from-megatron", "--from-deepspeed", "--from-torchtitan"}) {
     score->excludes(command->get_option(other));
     fit->excludes(command->get_option(other));
   }

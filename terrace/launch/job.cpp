@@ -19,6 +19,7 @@
 #include "terrace/launch/time_limit.h"
 #include "terrace/machine/launch_keys.h"
 #include "terrace/machine/software.h"
+#include "terrace/plan/calendar/run_calendar.h"
 #include "terrace/plan/estimate.h"
 #include "terrace/plan/target.h"
 #include "terrace/plan/time/run_cost.h"
@@ -251,7 +252,7 @@ fs::path Job::log_file(const std::string& job_number) const {
 }
 
 double signal_seconds_for(double step_seconds, double save_seconds) {
-  return std::max(120.0, rounded_up(2 * (step_seconds + save_seconds) + 60, 60));
+  return plan::signal_seconds(step_seconds, save_seconds);
 }
 
 Job make_job(JobRequest request) {
@@ -265,7 +266,7 @@ Job make_job(JobRequest request) {
   check_layout(job);
   job.prediction = plan::predict(job.request.config, target);
   if (!job.prediction.feasible()) throw UserError(job.prediction.reason + best_way_out, ExitCode::infeasible);
-  job.run_seconds = plan::run_cost(job.request.config, job.prediction, target).seconds;
+  job.run_seconds = plan::run_cost(job.request.config, job.prediction, target).calendar.training();
   const plan::CheckpointEstimate checkpoint = plan::checkpoint_estimate(job.prediction, target);
   job.checkpoint_bytes = checkpoint.bytes;
   job.save_seconds = checkpoint.seconds > 0

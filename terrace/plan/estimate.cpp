@@ -58,8 +58,12 @@ CheckpointEstimate checkpoint_estimate(const Prediction& prediction, const Targe
   if (machine.storage.total_bandwidth > 0) {
     bandwidth = bandwidth > 0 ? std::min(bandwidth, machine.storage.total_bandwidth) : machine.storage.total_bandwidth;
   }
+  const auto ranks = static_cast<double>(target.devices);
+  estimate.copy_seconds = estimate.bytes / ranks / std::min(copy_bandwidth, machine.device.memory_bandwidth / 2);
   if (bandwidth == 0) return estimate;
-  estimate.seconds = std::max(least_save_seconds, estimate.bytes / bandwidth);
+  constexpr double files_of_rank = 3;
+  estimate.seconds =
+      std::max(least_save_seconds, estimate.bytes / bandwidth) + seconds_per_file * files_of_rank * ranks;
   const double between_failures = machine.node_failure_hours * seconds_per_hour / nodes;
   estimate.interval_seconds = std::sqrt(2 * estimate.seconds * between_failures);
   return estimate;

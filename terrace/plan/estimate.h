@@ -32,13 +32,22 @@ inline constexpr double least_text_bytes = 3, most_text_bytes = 4;
 
 // Estimate of what a save takes however few its bytes are.
 inline constexpr double least_save_seconds = 1;
+// The first rank looks at the size of every file, one after another. One thread looks at over 2,000 files of Lustre in
+// a second ("Dell Storage for HPC with Intel Enterprise Edition for Lustre software", file metadata operations).
+inline constexpr double seconds_per_file = 0.0005;
+// Estimate of the link by which a device copies its part of a checkpoint to the node's memory: PCIe 4 of 16 lanes.
+inline constexpr double copy_bandwidth = 20e9;
 
-// A checkpoint has the fp32 weights and both moments: 12 bytes for each parameter.
+// A checkpoint has the fp32 weights and both moments: 12 bytes for each parameter. Each rank writes its equal share of
+// each of the three in a file of its own.
 struct CheckpointEstimate {
   double bytes = 0;
-  // To write it, at least `least_save_seconds`: files are made, and all ranks wait for each other; 0: the machine
-  // states no storage.
+  // To write it: its bytes by the bandwidth of the storage, but at least `least_save_seconds`, since files are made and
+  // all ranks wait for each other, and `seconds_per_file`; 0: the machine states no storage.
   double seconds = 0;
+  // To copy a rank's share within the node, by the slower of `copy_bandwidth` and the device's memory, which reads and
+  // writes it: training stands still for so long where the copy is written beside it.
+  double copy_seconds = 0;
   double interval_seconds = 0;  // Young's best interval sqrt(2 C M) for a mean time M between failures; 0: not stated
 };
 CheckpointEstimate checkpoint_estimate(const Prediction& prediction, const Target& target);

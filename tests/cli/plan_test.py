@@ -1,5 +1,6 @@
 """Tests terrace plan and terrace simulate, as a shell sees them."""
 import json
+import math
 import re
 import sys
 import unittest
@@ -185,12 +186,43 @@ class Costs(CommandTest):
         plan = json.loads(self.expect(0, self.plan("--json")).stdout)
         run = plan["run"]
         self.assertEqual((run["steps"], run["tokens"]), (300_000, 300_000 * 640 * 2048))
-        self.assertAlmostEqual((run["seconds"] - run["repeated_seconds"]) / (300_000 * plan["step_seconds"]), 1)
+        parts = run["parts"]
+        self.assertAlmostEqual(sum(parts.values()) / run["seconds"], 1)
+        self.assertAlmostEqual(parts["steps"] / (300_000 * plan["step_seconds"]), 1)
+        self.assertEqual((parts["queue"], parts["repeated"]), (0, run["repeated_seconds"]))
         self.assertAlmostEqual(run["device_hours"] / (1024 * run["seconds"] / 3600), 1)
         self.assertAlmostEqual(run["energy_joules"] / (280 * 1024 * run["seconds"]), 1)
-        self.assertAlmostEqual(run["restarts"] / (run["seconds"] / 3600 * 128 / 38000), 1)
+        self.assertAlmostEqual(run["restarts"] / (run["seconds"] / 3600 * 128 / 38000), 1, places=1)
         said = self.plan().stdout
         self.assertIn(f"    300,000 steps of 3.93e+11 tokens: {run['seconds'] / 86400:.1f} days, ", said)
+        for part in ("steps", "checkpoints", "evaluations", "repeated work", "finding failures", "starts", "reading checkpoints"):
+            self.assertRegex(said, f"(?m)^      {part} +[0-9]")
+
+    def test_jobs_are_counted_by_the_limits_of_the_site(self):
+        """128 nodes of Frontier have jobs of 6 hours, each of which starts, reads, and saves before its end."""
+        plan = json.loads(self.expect(0, self.plan("--json", "--queue-wait", "12h")).stdout)
+        run, saved = plan["run"], plan["checkpoint"]["seconds"]
+        self.assertEqual(run["job_limit_seconds"], 6 * 3600)
+        signal = max(120, 60 * -(-(2 * (plan["step_seconds"] + saved) + 60) // 60))
+        trains = 6 * 3600 - signal - (60 + 0.003 * 1024) - saved
+        work = 300_000 * plan["step_seconds"] + run["parts"]["evaluations"] + run["checkpoints"] * run["checkpoint_stall_seconds"] + run["repeated_seconds"]
+        between = 38000 * 3600 / 128
+        self.assertEqual(run["full_jobs"], math.ceil(work / (between * math.expm1(trains / between))) - 1)
+        self.assertAlmostEqual(run["jobs"], 1 + run["full_jobs"] + run["restarts"])
+        self.assertAlmostEqual(run["parts"]["queue"], run["jobs"] * 12 * 3600, places=3)
+        said = self.plan("--queue-wait", "12h").stdout
+        self.assertIn(f"    {run['full_jobs'] + 1:,} jobs that train for ", said)
+        self.assertIn(" at most, since jobs of 128 nodes may take 6 h 00 min ([launch]), and ", said)
+        self.assertIn("no queue_wait in [start]", self.plan().stdout)
+        for wrong in ("soon", "-3h", "3 h"):
+            self.expect(2, self.plan(f"--queue-wait={wrong}"), "is no length of time; write for example 6h, 1h30m or 0s")
+
+    def test_checkpoints_that_follow_each_other_too_fast_are_pointed_at(self):
+        result = self.expect(0, terrace("plan", "configs/tiny.toml", "--devices", 1, "--set", "checkpoint.every=1"))
+        best = re.search(r"warning: a checkpoint every 1 step .* set checkpoint.every to ([0-9,]+) or more", result.stdout)
+        self.assertIsNotNone(best, result.stdout)
+        slower = self.expect(0, terrace("plan", "configs/tiny.toml", "--devices", 1, "--set", f"checkpoint.every={best[1].replace(',', '')}"))
+        self.assertNotIn("warning: a checkpoint", slower.stdout)
 
     def test_tokens_replace_the_steps(self):
         runs = [json.loads(self.expect(0, self.plan("--json", "--tokens", tokens)).stdout)["run"] for tokens in ("15T", "15000b", "1.5e13")]

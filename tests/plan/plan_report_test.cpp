@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "terrace/base/text/units.h"
@@ -177,13 +178,15 @@ TEST(CheckpointEstimate, YoungsInterval) {
   prediction.parameters = 50;
   const CheckpointEstimate estimate = checkpoint_estimate(prediction, target);
   EXPECT_DOUBLE_EQ(estimate.bytes, 600);
-  EXPECT_DOUBLE_EQ(estimate.seconds, 100);
-  EXPECT_DOUBLE_EQ(estimate.interval_seconds,
-                   600);  // sqrt(2 * 100 * 1800): a failure of one of the nodes in half an hour
+  // 600 bytes at 3 of each node, and 24 files of half a millisecond.
+  EXPECT_DOUBLE_EQ(estimate.seconds, 100.012);
+  EXPECT_DOUBLE_EQ(estimate.copy_seconds, 600 / 8.0 / 50) << "75 bytes of each rank, read and written at 100 a second";
+  // One of the nodes fails in half an hour.
+  EXPECT_DOUBLE_EQ(estimate.interval_seconds, std::sqrt(2 * 100.012 * 1800));
   target.machine.storage.total_bandwidth = 1;
-  EXPECT_DOUBLE_EQ(checkpoint_estimate(prediction, target).seconds, 600);
+  EXPECT_DOUBLE_EQ(checkpoint_estimate(prediction, target).seconds, 600.012);
   target.machine.storage.node_bandwidth = target.machine.storage.total_bandwidth = 1e9;
-  EXPECT_DOUBLE_EQ(checkpoint_estimate(prediction, target).seconds, 1) << "files are made all the same";
+  EXPECT_DOUBLE_EQ(checkpoint_estimate(prediction, target).seconds, 1.012) << "files are made all the same";
   target.machine.storage = {};
   EXPECT_EQ(checkpoint_estimate(prediction, target).interval_seconds, 0);
 }

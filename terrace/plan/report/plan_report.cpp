@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 #include <vector>
@@ -17,7 +18,6 @@
 #include "terrace/observe/step_record.h"
 #include "terrace/plan/memory/memory_table.h"
 #include "terrace/plan/noise/noise_report.h"
-#include "terrace/plan/time/run_cost.h"
 #include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
@@ -96,24 +96,62 @@ std::string step_lines(const Plan& plan) {
   return text;
 }
 
+// The time of the steps of a training, and of all that stands beside them in a calendar.
+RunCost calendar_of(const Plan& plan, double items) {
+  return run_cost(plan.config, plan.prediction, plan.target, items, plan.cost.evaluation_round_seconds);
+}
+
+std::string calendar_text(const RunCost& cost) {
+  if (!cost.calendar.ends()) return "but failures or the limits of jobs never let it end";
+  return fmt::format("{} by the calendar", format_days(cost.seconds()));
+}
+
+std::string checkpoint_line(const Plan& plan) {
+  const CheckpointEstimate& checkpoint = plan.cost.checkpoint;
+  std::string text = fmt::format("    a checkpoint of {}", format_bytes(checkpoint.bytes));
+  if (checkpoint.seconds > 0) text += fmt::format(" takes {}", format_seconds(checkpoint.seconds));
+  if (checkpoint.interval_seconds == 0) return text + "\n";
+  const double steps = checkpoint.interval_seconds / plan.prediction.step_seconds;
+  if (steps >= static_cast<double>(plan.cost.steps)) {
+    return text + fmt::format("; for failures, one in {}, this run needs none before its end\n",
+                              format_days(plan.cost.course.between_failures));
+  }
+  return text + fmt::format("; best every {} ({}) for the machine's failures, one in {}\n",
+                            format_seconds(checkpoint.interval_seconds),
+                            counted(static_cast<uint64_t>(std::max(1.0, std::round(steps))), "step"),
+                            format_days(plan.cost.course.between_failures));
+}
+
 std::string training_lines(const Plan& plan) {
   std::string text;
   const double stored = stored_token_bytes(plan.config);
   for (const TrainingEstimate& one : usual_trainings(plan.prediction, plan.target, plan.config)) {
-    text += fmt::format("    {:.0f} {} a parameter: {:.3g} {}, {}, {:.3g} device-hours{}\n", one.items_per_parameter,
+    text += fmt::format("    {:.0f} {} a parameter: {:.3g} {}, {} of steps, {}\n", one.items_per_parameter,
                         plan.config.family->items, one.items, plan.config.family->items, format_days(one.seconds),
-                        one.device_hours, one.energy_joules > 0 ? ", " + format_energy(one.energy_joules) : "");
-    text += fmt::format("      {:.3g} exaFLOP of the model; {} to {} of text, {} as tokens\n", one.flops / 1e18,
-                        format_bytes(least_text_bytes * one.items), format_bytes(most_text_bytes * one.items),
-                        format_bytes(stored * one.items));
+                        calendar_text(calendar_of(plan, one.items)));
+    text += fmt::format("      {:.3g} device-hours{}; {:.3g} exaFLOP of the model; {} to {} of text, {} as tokens\n",
+                        one.device_hours, one.energy_joules > 0 ? ", " + format_energy(one.energy_joules) : "",
+                        one.flops / 1e18, format_bytes(least_text_bytes * one.items),
+                        format_bytes(most_text_bytes * one.items), format_bytes(stored * one.items));
   }
-  const CheckpointEstimate checkpoint = checkpoint_estimate(plan.prediction, plan.target);
-  text += fmt::format("    a checkpoint of {}", format_bytes(checkpoint.bytes));
-  if (checkpoint.seconds > 0) text += fmt::format(" takes {}", format_seconds(checkpoint.seconds));
-  if (checkpoint.interval_seconds > 0) {
-    text += fmt::format("; best every {} for the machine's failures", format_seconds(checkpoint.interval_seconds));
+  return text + checkpoint_line(plan);
+}
+
+Json trainings_json(const Plan& plan) {
+  Json list = Json::array();
+  for (const TrainingEstimate& estimate : usual_trainings(plan.prediction, plan.target, plan.config)) {
+    const RunCost calendar = calendar_of(plan, estimate.items);
+    const bool ends = calendar.calendar.ends();
+    list.push_back({{plan.config.family->items + "_per_parameter", estimate.items_per_parameter},
+                    {plan.config.family->items, estimate.items},
+                    {"seconds", estimate.seconds},
+                    {"calendar_seconds", ends ? Json(calendar.seconds()) : Json(nullptr)},
+                    {"device_hours", estimate.device_hours},
+                    {"energy_joules", estimate.energy_joules},
+                    {"flops", estimate.flops},
+                    {"stored_bytes", stored_token_bytes(plan.config) * estimate.items}});
   }
-  return text + "\n";
+  return list;
 }
 
 std::string change_lines(const Plan& plan) {
@@ -153,13 +191,21 @@ std::string options_of(const Change& change) {
   return options;
 }
 
-Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items,
-               const std::optional<GivenNoiseScale>& noise_scale) {
+Plan predicted_plan(const config::Config& config, const Target& target, std::optional<double> items,
+                    const std::optional<GivenNoiseScale>& noise_scale) {
   const PlannedRun run = planned_run(config, target);
   const SimulatedStep step(run, target);
-  Plan plan{.config = config, .target = target, .prediction = predict(step), .items = items};
+  Plan plan{.config = config, .target = target, .prediction = predict(step)};
+  plan.cost = run_cost(config, plan.prediction, target, items);
+  plan.interval = step_interval(config, plan.prediction, target, published_errors());
   if (target.machine.noise.is_stated()) plan.noise = expected_step(noisy_step(step));
   plan.noise_scale = noise_scale;
+  return plan;
+}
+
+void add_advice(Plan& plan) {
+  const config::Config& config = plan.config;
+  const Target& target = plan.target;
   plan.changes = plan.prediction.feasible() ? best_changes(config, target, plan.prediction.step_seconds, most_changes)
                                             : nearest_feasible(config, target, most_changes);
   if (!plan.prediction.feasible() && plan.changes.empty()) {
@@ -169,8 +215,13 @@ Plan make_plan(const config::Config& config, const Target& target, std::optional
       plan.none_fits = error.what();
     }
   }
-  plan.interval = step_interval(config, plan.prediction, target, published_errors());
   plan.tensor_reach = tensor_reach(config, target, plan.prediction);
+}
+
+Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items,
+               const std::optional<GivenNoiseScale>& noise_scale) {
+  Plan plan = predicted_plan(config, target, items, noise_scale);
+  add_advice(plan);
   return plan;
 }
 
@@ -205,20 +256,13 @@ Json json_of(const Plan& plan) {
   }
   json["limit"] = limit(prediction);
   json["tensor_groups"] = plan.tensor_reach ? json_of(*plan.tensor_reach, plan.config.family->items) : nullptr;
-  json["run"] = json_of(run_cost(plan.config, prediction, plan.target, plan.items), plan.config);
-  json["trainings"] = Json::array();
-  for (const TrainingEstimate& estimate : usual_trainings(prediction, plan.target, plan.config)) {
-    json["trainings"].push_back({{plan.config.family->items + "_per_parameter", estimate.items_per_parameter},
-                                 {plan.config.family->items, estimate.items},
-                                 {"seconds", estimate.seconds},
-                                 {"device_hours", estimate.device_hours},
-                                 {"energy_joules", estimate.energy_joules},
-                                 {"flops", estimate.flops},
-                                 {"stored_bytes", stored_token_bytes(plan.config) * estimate.items}});
-  }
-  const CheckpointEstimate checkpoint = checkpoint_estimate(prediction, plan.target);
-  json["checkpoint"] = {
-      {"bytes", checkpoint.bytes}, {"seconds", checkpoint.seconds}, {"interval_seconds", checkpoint.interval_seconds}};
+  json["run"] = json_of(plan.cost, plan.config);
+  json["trainings"] = trainings_json(plan);
+  const CheckpointEstimate& checkpoint = plan.cost.checkpoint;
+  json["checkpoint"] = {{"bytes", checkpoint.bytes},
+                        {"seconds", checkpoint.seconds},
+                        {"copy_seconds", checkpoint.copy_seconds},
+                        {"interval_seconds", checkpoint.interval_seconds}};
   for (const RooflinePoint& point : roofline(prediction, plan.target, plan.config)) {
     json["roofline"].push_back({{"kind", name_of(point.kind)},
                                 {"seconds", point.seconds},
@@ -255,7 +299,7 @@ Json json_of(const Plan& plan) {
   return json;
 }
 
-std::string text_of(const Plan& plan) {
+std::string prediction_text(const Plan& plan) {
   const Prediction& prediction = plan.prediction;
   std::string text = layout_line(plan) + "\n" + products_line(plan.target);
   text += prediction.feasible() ? "fits\n" : fmt::format("does not fit: {}\n", prediction.reason);
@@ -273,13 +317,19 @@ std::string text_of(const Plan& plan) {
       fmt::format("the slowest stage, {} of {}: {}\n", prediction.slowest, prediction.stages.size(), limit(prediction));
   text += step_lines(plan);
   text += fmt::format("arithmetic intensity {}\n", text_of(arithmetic_intensity(prediction, plan.target, plan.config)));
-  if (plan.tensor_reach) text += text_of(*plan.tensor_reach, plan.config.family->items);
   if (plan.noise_scale) text += text_of(*plan.noise_scale, prediction.samples, plan.config.family->samples);
   text += memory_table(prediction, plan.config);
-  text += "this run\n" + text_of(run_cost(plan.config, prediction, plan.target, plan.items), plan.config, plan.target);
-  text += "training\n" + training_lines(plan);
-  return text + change_lines(plan);
+  if (!prediction.feasible()) return text;
+  text += "this run\n" + text_of(plan.cost, plan.config, plan.target);
+  return text + "training\n" + training_lines(plan);
 }
+
+std::string advice_text(const Plan& plan) {
+  const std::string groups = plan.tensor_reach ? text_of(*plan.tensor_reach, plan.config.family->items) : "";
+  return groups + change_lines(plan);
+}
+
+std::string text_of(const Plan& plan) { return prediction_text(plan) + advice_text(plan); }
 
 Json json_of(const BestLayouts& best, const Target& target) {
   Json json = {{"machine", target.machine.name},

@@ -11,6 +11,7 @@
 #include "terrace/plan/noise/expected_step.h"
 #include "terrace/plan/prediction.h"
 #include "terrace/plan/report/published_errors.h"
+#include "terrace/plan/time/run_cost.h"
 #include "terrace/plan/time/tensor_reach.h"
 
 namespace terrace::plan {
@@ -20,30 +21,41 @@ struct Plan {
   config::Config config;
   Target target;
   Prediction prediction;
-  // Changes that would help most; of a run that is not feasible the nearest feasible ones, or where there are none the
-  // fastest of all layouts that fit.
-  std::vector<Change> changes = {};
-  std::string none_fits = {};        // why no layout at all fits so many devices; "": some does, or the run is feasible
-  std::optional<double> items = {};  // items that the run trains on, instead of those of train.steps
-  std::optional<TensorReach> tensor_reach = {};  // with several tensor ranks
+  RunCost cost = {};
   StepInterval interval = {};
   std::optional<ExpectedStep> noise = {};  // of a machine that states noise
   std::optional<GivenNoiseScale> noise_scale = {};
+
+  // The advice, which takes the predictions of other layouts.
+  // Changes that would help most; of a run that is not feasible the nearest feasible ones, or where there are none the
+  // fastest of all layouts that fit.
+  std::vector<Change> changes = {};
+  std::string none_fits = {};  // why no layout at all fits so many devices; "": some does, or the run is feasible
+  std::optional<TensorReach> tensor_reach = {};  // with several tensor ranks
 };
 
-// Predicts the configuration and the changes.
+// Predicts the configuration alone, without advice. The run trains on `items` instead of those of train.steps, if they
+// are given.
+Plan predicted_plan(const config::Config& config, const Target& target, std::optional<double> items = {},
+                    const std::optional<GivenNoiseScale>& noise_scale = {});
+// Predicts the layouts that the advice is about.
+void add_advice(Plan& plan);
+// Both.
 Plan make_plan(const config::Config& config, const Target& target, std::optional<double> items = {},
                const std::optional<GivenNoiseScale>& noise_scale = {});
 
 // The keys: feasible, reason, parameters, model_flops, hardware_flops, step_seconds, interval, samples_per_second,
 // tokens_per_second (or the family's items), mfu, hfu, bubble_share, queued_share, exposed_seconds by group,
 // computation_seconds by kind of the slowest stage, update_seconds, micro_batch_sizes (average and largest by name,
-// where samples differ in size), limit, tensor_groups (null with one tensor rank), run, trainings, checkpoint,
-// roofline, changes, none_fits, noise (null where the machine states none), noise_scale (null where none is given), and
-// stages: a list with memory_bytes by category and in total, whole_weights_bytes of the largest layer and of the
-// largest other segment, and sent_bytes of one rank in a step by group.
+// where samples differ in size), limit, tensor_groups (null with one tensor rank), run (time/run_cost.h), trainings,
+// checkpoint, roofline, changes, none_fits, noise (null where the machine states none), noise_scale (null
+// where none is given), and stages: a list with memory_bytes by category and in total, whole_weights_bytes of the
+// largest layer and of the largest other segment, and sent_bytes of one rank in a step by group.
 Json json_of(const Plan& plan);
+// The text is that of the prediction, and behind it that of the advice. A run that does not fit has no cost in it.
 std::string text_of(const Plan& plan);
+std::string prediction_text(const Plan& plan);
+std::string advice_text(const Plan& plan);
 
 // "8", samples of a micro-batch, or "up to 2,048 atoms", its budget.
 std::string micro_batch_text(const Plan& plan);

@@ -368,6 +368,11 @@ double PredictedCosts::seconds(int64_t stage, const StepInstruction& instruction
   }
 }
 
+double PredictedCosts::evaluation_seconds(int64_t stage, const StepInstruction& instruction) const {
+  const bool is_loss = instruction.kind == Kind::loss;
+  return is_loss ? segments_[static_cast<size_t>(instruction.segment)].forward : seconds(stage, instruction);
+}
+
 double PredictedCosts::computing_seconds(const StepInstruction& instruction) const {
   const auto without_sums = [](const PassTime& pass) { return pass.total() - pass.of(TimeKind::tensor_sums); };
   const auto time = [&]() -> const UnitTime& { return segments_[static_cast<size_t>(instruction.segment)].time; };

@@ -30,6 +30,8 @@ class PredictedCosts {
                  BlockProducts block_products = BlockProducts::as_run);
 
   double seconds(int64_t stage, const schedule::StepInstruction& instruction) const;
+  // Seconds in an evaluation, where the loss is computed without gradients.
+  double evaluation_seconds(int64_t stage, const schedule::StepInstruction& instruction) const;
   // The part of a computation's seconds for which the device computes: without the collectives of tensor ranks that it
   // waits for, and without sends. 0 of all other instructions.
   double computing_seconds(const schedule::StepInstruction& instruction) const;

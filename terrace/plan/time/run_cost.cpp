@@ -1,21 +1,16 @@
-// Multiplies a step by the steps of a run.
+// Works out what a run does and what interrupts it.
 #include "terrace/plan/time/run_cost.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
-#include "terrace/base/text/plural.h"
-#include "terrace/base/text/units.h"
-#include "terrace/config/family.h"
 #include "terrace/data/order/batch_ramp.h"
-#include "terrace/plan/estimate.h"
+#include "terrace/machine/time_limit.h"
+#include "terrace/plan/time/evaluation_time.h"
 
 namespace terrace::plan {
 namespace {
+
+constexpr double hour = 3600;
 
 // The first step after which so many samples were drawn.
 int64_t steps_for(double samples, const data::BatchRamp& ramp) {
@@ -29,86 +24,78 @@ int64_t steps_for(double samples, const data::BatchRamp& ramp) {
   return enough;
 }
 
-// Each failure takes `lost_seconds`, in which there are failures too.
-void add_failures(RunCost& cost, double lost_seconds, double seconds_between) {
-  const double share = lost_seconds / seconds_between;
-  cost.repeated_seconds = share < 1 ? cost.seconds * share / (1 - share) : std::numeric_limits<double>::infinity();
-  cost.seconds += *cost.repeated_seconds;
-  cost.restarts = cost.seconds / seconds_between;
+// Evaluations after every so many steps and after the last one. Of all held-out data the size is not known.
+void count_evaluations(RunCost& cost, const config::Config& config, const Prediction& prediction,
+                       const Target& target) {
+  const config::TrainConfig& train = config.train;
+  if (train.evaluate_every == 0 || train.evaluate_batches == 0) return;
+  cost.evaluations = cost.steps / train.evaluate_every + (cost.steps % train.evaluate_every == 0 ? 0 : 1);
+  const int64_t rounds = train.evaluate_batches * prediction.micro_batches;
+  if (cost.evaluation_round_seconds == 0) cost.evaluation_round_seconds = evaluation_round_seconds(config, target);
+  cost.evaluation_seconds = static_cast<double>(rounds) * cost.evaluation_round_seconds;
+  cost.course.evaluating = static_cast<double>(cost.evaluations) * cost.evaluation_seconds;
 }
 
-std::string failure_line(const RunCost& cost, const config::Config& config, const Target& target) {
-  const std::string nodes = counted(static_cast<uint64_t>(target.nodes()), "node");
-  if (*cost.restarts < 0.01) return fmt::format("    fewer than 0.01 failures of {} are to be expected\n", nodes);
-  const std::string times = fmt::format("    {:.3g} restarts after failures of {}", *cost.restarts, nodes);
-  if (!cost.repeated_seconds) {
-    return times + ", each from the first step, as checkpoint.every = 0 writes no checkpoint before the end\n";
-  }
-  if (!std::isfinite(*cost.repeated_seconds)) {
-    return fmt::format("    never ends: {} fail more often than a checkpoint every {} steps ({}) allows\n", nodes,
-                       format_count(config.checkpoint.every), format_seconds(cost.checkpoint_interval_seconds));
-  }
-  return fmt::format("{}, which repeat {} of this time with a checkpoint every {} steps ({})\n", times,
-                     format_days(*cost.repeated_seconds), format_count(config.checkpoint.every),
-                     format_seconds(cost.checkpoint_interval_seconds));
+// The checkpoint of the last step is the one at the end. A checkpoint that is due while the one before is being written
+// waits for it.
+void count_checkpoints(RunCost& cost, const config::Config& config, const Prediction& prediction) {
+  RunCourse& course = cost.course;
+  course.save = course.read = cost.checkpoint.seconds;
+  const int64_t every = config.checkpoint.every;
+  if (every == 0) return;
+  cost.checkpoint_interval_seconds = static_cast<double>(every) * prediction.step_seconds;
+  course.saves = (cost.steps - 1) / every;
+  course.stall = cost.checkpoint.seconds;
+  if (!config.checkpoint.background) return;
+  const double waiting = std::max(0.0, cost.checkpoint.seconds - cost.checkpoint_interval_seconds);
+  course.stall = cost.checkpoint.copy_seconds + waiting;
+  course.unwritten = cost.checkpoint.seconds;
 }
 
-Json json_of(const std::optional<double>& figure) {
-  return figure && std::isfinite(*figure) ? Json(*figure) : Json(nullptr);
+void count_interruptions(RunCost& cost, const config::Config& config, const Prediction& prediction,
+                         const Target& target) {
+  const machine::Machine& machine = target.machine;
+  RunCourse& course = cost.course;
+  course.start = machine.start.seconds_of(target.devices);
+  course.queue = machine.start.queue_seconds.value_or(0);
+  if (target.devices > 1) course.detection = config.layout.timeout;
+  if (machine.node_failure_hours > 0) {
+    course.between_failures = hour * machine.node_failure_hours / static_cast<double>(cost.nodes);
+  }
+  cost.job_limit_seconds = machine::longest_job_seconds(machine.launch, cost.nodes);
+  if (cost.job_limit_seconds > 0) {
+    const double signal = signal_seconds(prediction.step_seconds, course.save);
+    course.job = cost.job_limit_seconds - course.start - course.read - signal;
+  }
+  if (config.train.time_limit > 0) {
+    // Each start makes a step at least.
+    const double left = config.train.time_limit - course.start - course.read;
+    course.job = std::min(course.job, std::max(prediction.step_seconds, left));
+  }
 }
 
 }  // namespace
 
 RunCost run_cost(const config::Config& config, const Prediction& prediction, const Target& target,
-                 std::optional<double> items) {
+                 std::optional<double> items, double round_seconds) {
   const data::BatchRamp ramp(config.train, config.phases);
   const auto items_of_sample = static_cast<double>(prediction.items) / static_cast<double>(prediction.samples);
   RunCost cost{.steps = items ? steps_for(*items / items_of_sample, ramp) : config.train.steps};
   cost.items = items_of_sample * static_cast<double>(ramp.samples_before(cost.steps + 1));
-  cost.seconds = cost.items / prediction.items_per_second();
-  if (config.checkpoint.every > 0) {
-    cost.checkpoint_interval_seconds = static_cast<double>(config.checkpoint.every) * prediction.step_seconds;
-  }
-  const machine::Machine& machine = target.machine;
-  if (machine.node_failure_hours > 0) {
-    const double between = 3600 * machine.node_failure_hours / static_cast<double>(target.nodes());
-    const double read = checkpoint_estimate(prediction, target).seconds;
-    if (config.checkpoint.every > 0) {
-      add_failures(cost, read + std::min(cost.checkpoint_interval_seconds, cost.seconds) / 2, between);
-    } else {
-      cost.restarts = cost.seconds / between;
-    }
-  }
-  const double device_seconds = cost.seconds * static_cast<double>(target.devices);
-  cost.device_hours = device_seconds / 3600;
-  if (machine.device.power_watts > 0) cost.energy_joules = device_seconds * machine.device.power_watts;
+  cost.nodes = target.nodes();
+  cost.evaluation_round_seconds = round_seconds;
+  cost.checkpoint = checkpoint_estimate(prediction, target);
+  cost.course.computing = cost.items / prediction.items_per_second();
+  count_evaluations(cost, config, prediction, target);
+  count_checkpoints(cost, config, prediction);
+  count_interruptions(cost, config, prediction, target);
+  cost.calendar = run_calendar(cost.course);
+  if (target.machine.node_failure_hours > 0) cost.restarts = cost.calendar.failures;
+  const double device_seconds = cost.calendar.occupied() * static_cast<double>(target.devices);
+  cost.device_hours = device_seconds / hour;
+  const double power = target.machine.device.power_watts;
+  if (power > 0) cost.energy_joules = device_seconds * power;
   return cost;
-}
-
-Json json_of(const RunCost& cost, const config::Config& config) {
-  return {{"steps", cost.steps},
-          {config.family->items, cost.items},
-          {"seconds", json_of(std::optional(cost.seconds))},
-          {"device_hours", json_of(std::optional(cost.device_hours))},
-          {"energy_joules", json_of(cost.energy_joules)},
-          {"restarts", json_of(cost.restarts)},
-          {"repeated_seconds", json_of(cost.repeated_seconds)}};
-}
-
-std::string text_of(const RunCost& cost, const config::Config& config, const Target& target) {
-  if (!std::isfinite(cost.seconds)) return failure_line(cost, config, target);
-  std::string text = fmt::format("    {} of {:.3g} {}: {}, {:.3g} device-hours{}\n",
-                                 counted(static_cast<uint64_t>(cost.steps), "step"), cost.items, config.family->items,
-                                 format_days(cost.seconds), cost.device_hours,
-                                 cost.energy_joules ? ", " + format_energy(*cost.energy_joules) : "");
-  if (cost.restarts) text += failure_line(cost, config, target);
-  std::vector<std::string> missing;
-  if (!cost.energy_joules) missing.emplace_back("the energy (no power in [device])");
-  if (!cost.restarts) missing.emplace_back("the restarts (no node_failure_time)");
-  if (!missing.empty()) {
-    text += fmt::format("    not known from {}: {}\n", target.machine.source(), fmt::join(missing, " and "));
-  }
-  return text;
 }
 
 }  // namespace terrace::plan
