@@ -224,6 +224,24 @@ class Costs(CommandTest):
         slower = self.expect(0, terrace("plan", "configs/tiny.toml", "--devices", 1, "--set", f"checkpoint.every={best[1].replace(',', '')}"))
         self.assertNotIn("warning: a checkpoint", slower.stdout)
 
+    def test_data_that_the_storage_does_not_give_are_warned_of(self):
+        """Fields of a quarter of a degree, of 4 MB each, from a slow file system."""
+        machine = self.scratch() / "slow.toml"
+        text = (SOURCE / "machines/frontier.toml").read_text()
+        machine.write_text(text.replace('total_bandwidth = "4.6 TB/s"', 'total_bandwidth = "10 GB/s"'))
+        fields = ("--devices", 64, "--set", "model.grid=[721, 1440]", "--set", "model.patch=16", "--set", "layout.sharding=zero3")
+        slow = json.loads(terrace("plan", "configs/vit-115m.toml", "--machine", machine, *fields, "--json").stdout)["storage"]
+        variables, constants, outputs = 45, 3, 45
+        sample = 4 * 721 * 1440 * (variables + constants + outputs)
+        self.assertAlmostEqual(slow["step_read_bytes"] / (1024 * sample), 1)
+        self.assertAlmostEqual(slow["read_seconds"] / (1024 * sample / 10e9), 1)
+        self.assertTrue(slow["exceeds_storage"])
+        said = terrace("plan", "configs/vit-115m.toml", "--machine", machine, *fields).stdout
+        self.assertIn("[storage] total_bandwidth), and the step takes ", said)
+        self.assertIn("data.stage, docs/staging.md", said)
+        staged = terrace("plan", "configs/vit-115m.toml", "--machine", machine, *fields, "--set", "data.stage=/mnt/bb").stdout
+        self.assertNotIn("warning: the storage", staged)
+
     def test_tokens_replace_the_steps(self):
         runs = [json.loads(self.expect(0, self.plan("--json", "--tokens", tokens)).stdout)["run"] for tokens in ("15T", "15000b", "1.5e13")]
         self.assertEqual(runs, [runs[0]] * 3)

@@ -197,6 +197,7 @@ Plan predicted_plan(const config::Config& config, const Target& target, std::opt
   const SimulatedStep step(run, target);
   Plan plan{.config = config, .target = target, .prediction = predict(step)};
   plan.cost = run_cost(config, plan.prediction, target, items);
+  plan.storage = storage_need(run, plan.cost, plan.prediction.step_seconds, target);
   plan.interval = step_interval(config, plan.prediction, target, published_errors());
   if (target.machine.noise.is_stated()) plan.noise = expected_step(noisy_step(step));
   plan.noise_scale = noise_scale;
@@ -263,6 +264,7 @@ Json json_of(const Plan& plan) {
                         {"seconds", checkpoint.seconds},
                         {"copy_seconds", checkpoint.copy_seconds},
                         {"interval_seconds", checkpoint.interval_seconds}};
+  json["storage"] = json_of(plan.storage);
   for (const RooflinePoint& point : roofline(prediction, plan.target, plan.config)) {
     json["roofline"].push_back({{"kind", name_of(point.kind)},
                                 {"seconds", point.seconds},
@@ -320,7 +322,7 @@ std::string prediction_text(const Plan& plan) {
   if (plan.noise_scale) text += text_of(*plan.noise_scale, prediction.samples, plan.config.family->samples);
   text += memory_table(prediction, plan.config);
   if (!prediction.feasible()) return text;
-  text += "this run\n" + text_of(plan.cost, plan.config, plan.target);
+  text += "this run\n" + text_of(plan.cost, plan.config, plan.target) + text_of(plan.storage, plan.target);
   return text + "training\n" + training_lines(plan);
 }
 

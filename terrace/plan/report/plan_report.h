@@ -5,6 +5,7 @@
 #include <string>
 
 #include "terrace/base/text/json.h"
+#include "terrace/plan/calendar/storage_need.h"
 #include "terrace/plan/estimate.h"
 #include "terrace/plan/layouts/best.h"
 #include "terrace/plan/layouts/same_loss.h"
@@ -22,6 +23,7 @@ struct Plan {
   Target target;
   Prediction prediction;
   RunCost cost = {};
+  StorageNeed storage = {};
   StepInterval interval = {};
   std::optional<ExpectedStep> noise = {};  // of a machine that states noise
   std::optional<GivenNoiseScale> noise_scale = {};
@@ -48,7 +50,7 @@ Plan make_plan(const config::Config& config, const Target& target, std::optional
 // tokens_per_second (or the family's items), mfu, hfu, bubble_share, queued_share, exposed_seconds by group,
 // computation_seconds by kind of the slowest stage, update_seconds, micro_batch_sizes (average and largest by name,
 // where samples differ in size), limit, tensor_groups (null with one tensor rank), run (time/run_cost.h), trainings,
-// checkpoint, roofline, changes, none_fits, noise (null where the machine states none), noise_scale (null
+// checkpoint, storage, roofline, changes, none_fits, noise (null where the machine states none), noise_scale (null
 // where none is given), and stages: a list with memory_bytes by category and in total, whole_weights_bytes of the
 // largest layer and of the largest other segment, and sent_bytes of one rank in a step by group.
 Json json_of(const Plan& plan);
