@@ -19,6 +19,9 @@ struct PredictionErrors {
   // The median difference of the errors of two runs with the same model, machine and program: of layouts whose
   // predicted steps differ by less either may be the faster one. 0: no two runs have these in common.
   double median_difference = 0;
+  // By how much the ratio of the steps of two runs is predicted too large that differ in their devices alone: the 90th
+  // percentile of (1 + one error) / (1 + a smaller one) - 1, or of fewer than 40 pairs the most. 0: no two runs do.
+  double ratio_error = 0;
   int64_t most_devices = 0;
   int64_t fewest_parameters = 0, most_parameters = 0;
   std::vector<std::string> families = {}, machines = {}, programs = {};  // of the runs, by name
@@ -28,7 +31,7 @@ struct PredictionErrors {
 
 void members_of(auto& json, MaybeConst<PredictionErrors> auto& one) {
   json("kind", one.kind)("runs", one.runs)("lowest", one.lowest)("highest", one.highest);
-  json("median_difference", one.median_difference);
+  json("median_difference", one.median_difference)("ratio_error", one.ratio_error);
   json("most_devices", one.most_devices)("fewest_parameters", one.fewest_parameters);
   json("most_parameters", one.most_parameters);
   json("families", one.families)("machines", one.machines)("programs", one.programs);
@@ -44,6 +47,7 @@ void prediction_errors_keys(Table& table) {
   table.required("lowest", &PredictionErrors::lowest, share, "-0.05");
   table.required("highest", &PredictionErrors::highest, share, "0.07");
   table.optional("median_difference", &PredictionErrors::median_difference, config::Real{.least = 0, .most = 100});
+  table.optional("ratio_error", &PredictionErrors::ratio_error, config::Real{.least = 0, .most = 100});
   table.required("most_devices", &PredictionErrors::most_devices, config::Whole{1, 1'000'000'000}, "64");
   table.required("fewest_parameters", &PredictionErrors::fewest_parameters, parameters, "1300000000");
   table.required("most_parameters", &PredictionErrors::most_parameters, parameters, "22000000000");

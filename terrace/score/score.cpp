@@ -1,6 +1,8 @@
 // Predicts each configuration that a run may have had, and sums errors up.
 #include "terrace/score/score.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,6 +13,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/terminal/progress.h"
 #include "terrace/config/family.h"
+#include "terrace/config/names.h"
 #include "terrace/plan/prediction.h"
 
 namespace terrace::score {
@@ -138,13 +141,23 @@ std::vector<Summary> by_model(const std::vector<ScoredRun>& runs) {
   return summaries(runs, [](const ScoredRun& one) { return one.run.model; });
 }
 
+std::string ScoredRun::layout() const {
+  const config::LayoutConfig& own = config.layout;
+  std::string text = fmt::format("tensor {}, pipeline {}", own.tensor, own.pipeline);
+  if (own.chunks > 1) text += fmt::format(" in {} chunks", own.chunks);
+  return fmt::format("{}, {}, micro-batch {}", text, config::name_of(own.sharding), config.train.micro_batch);
+}
+
 plan::ComparedRun compared_run(const ScoredRun& run) {
+  const double tokens =
+      run.items * static_cast<double>(run.run.target.devices) / static_cast<double>(run.config.train.global_batch);
   return {.kind = run.kind,
           .family = run.config.family->name,
           .machine = run.run.target.machine.name,
           .program = run.run.target.software.name,
           .devices = run.run.target.devices,
           .parameters = run.parameters,
+          .layout = fmt::format("{}, {:.0f} tokens a sequence", run.layout(), tokens),
           .error = run.error()};
 }
 

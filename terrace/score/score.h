@@ -26,6 +26,8 @@ struct ScoredRun {
   // Tokens a second of a device.
   double measured_rate() const { return items / measured; }
   double predicted_rate() const { return items / predicted; }
+  // "tensor 8, pipeline 16, zero1, micro-batch 1".
+  std::string layout() const;
 };
 
 struct Score {

@@ -10,24 +10,16 @@
 #include "terrace/base/text/csv.h"
 #include "terrace/base/text/plural.h"
 #include "terrace/base/text/units.h"
-#include "terrace/config/names.h"
 
 namespace terrace::score {
 namespace {
 
 std::string percent(double share) { return fmt::format("{:+.1f}%", 100 * share); }
 
-std::string layout_of(const ScoredRun& one) {
-  const config::LayoutConfig& layout = one.config.layout;
-  std::string text = fmt::format("tensor {}, pipeline {}", layout.tensor, layout.pipeline);
-  if (layout.chunks > 1) text += fmt::format(" in {} chunks", layout.chunks);
-  return fmt::format("{}, {}, micro-batch {}", text, config::name_of(layout.sharding), one.config.train.micro_batch);
-}
-
 std::string line_of(const ScoredRun& one) {
   std::string text = fmt::format("  {:24} {:16} {:>6} devices  {:>9} measured {:>9} predicted {:>7}  {}",
                                  label_of(one.run), one.run.model, one.run.target.devices, format_seconds(one.measured),
-                                 format_seconds(one.predicted), percent(one.error()), layout_of(one));
+                                 format_seconds(one.predicted), percent(one.error()), one.layout());
   if (one.run.memory_bytes > 0) {
     text += fmt::format("; memory {} of {}", format_bytes(one.predicted_memory), format_bytes(one.run.memory_bytes));
   }
@@ -60,7 +52,7 @@ Json json_of(const ScoredRun& one) {
   json["machine"] = one.run.target.machine.name;
   json["software"] = one.run.target.software.name;
   json["kind"] = one.kind;
-  json["layout"] = layout_of(one);
+  json["layout"] = one.layout();
   json["measured_seconds"] = one.measured;
   json["predicted_seconds"] = one.predicted;
   json["error"] = one.error();
@@ -192,7 +184,7 @@ std::string csv_of(const Score& score) {
                                             one.run.target.machine.name,
                                             one.run.target.software.name,
                                             one.kind,
-                                            layout_of(one),
+                                            one.layout(),
                                             fmt::format("{:.6g}", one.measured),
                                             fmt::format("{:.6g}", one.predicted),
                                             fmt::format("{:.4f}", one.error()),

@@ -176,6 +176,26 @@ class BestLayouts(CommandTest):
         self.expect(0, terrace("plan", "best.toml", folder=folder))
 
 
+class Scaling(CommandTest):
+    COMMAND = ("plan", "configs/llama-8b.toml", "--machine", "dgx-a100-80gb", "--software", "megatron", "--set", "layout.tensor=4")
+
+    def test_rows_and_efficiencies_have_intervals(self):
+        table = json.loads(self.expect(0, terrace(*self.COMMAND, "--scaling", "8,16,64", "--json")).stdout)
+        for rows in (table["weak"], table["strong"]):
+            for row in rows:
+                plan = terrace(*self.COMMAND, "--devices", row["devices"], "--set", f"train.global_batch={row['global_batch']}", "--json")
+                self.assertEqual(row["interval"], json.loads(plan.stdout)["interval"])
+            base, last = rows[0]["interval"], rows[2]
+            interval, efficiency = last["interval"], last["efficiency_interval"]
+            self.assertIsNone(rows[0]["efficiency_interval"])
+            self.assertFalse(efficiency["shares_errors"], "8 devices are one node")
+            self.assertAlmostEqual(efficiency["lowest"] / last["efficiency"], (1 + interval["lowest_error"]) / (1 + base["highest_error"]))
+            self.assertAlmostEqual(efficiency["highest"] / last["efficiency"], (1 + interval["highest_error"]) / (1 + base["lowest_error"]))
+        said = self.expect(0, terrace(*self.COMMAND, "--scaling", "8,16,64")).stdout
+        self.assertIn("layouts on 16 and 64 devices are of another kind (one stage over nodes) than on 8 (one stage in one node)", said)
+        self.assertRegex(said, r"\n +64 +.* to .*%  one stage over nodes\n")
+
+
 class Costs(CommandTest):
     LAYOUT = ("--set", "layout.tensor=4", "--set", "layout.pipeline=16", "--set", "layout.sharding=zero1")
 

@@ -62,6 +62,48 @@ TEST(PublishedErrors, ExtremesOfFewRunsAndPercentilesOfMany) {
   EXPECT_EQ(read_published_errors(json_of(errors).dump()), errors);
 }
 
+ComparedRun grown(double error, int64_t devices, const std::string& layout = "tensor 1") {
+  ComparedRun run = run_of("k", error, devices);
+  run.parameters = 100;
+  run.layout = layout;
+  return run;
+}
+
+// Pairs that differ in their devices are 1.2/0.8, 1.2/1 and 1/0.8 apart; the run with the error of 0.9 has another
+// layout or as many devices as another one.
+TEST(PublishedErrors, RatiosOfRunsThatDifferInTheirDevicesAlone) {
+  const std::vector<ComparedRun> runs = {grown(0.2, 2), grown(-0.2, 4), grown(0, 8)};
+  EXPECT_EQ(summarize(runs).front().ratio_error, 0.5);
+  std::vector<ComparedRun> more = runs;
+  more.push_back(grown(0.9, 16, "tensor 2"));
+  EXPECT_EQ(summarize(more).front().ratio_error, 0.5);
+  EXPECT_EQ(summarize({grown(0.9, 2), grown(0, 2)}).front().ratio_error, 0);
+  EXPECT_EQ(summarize({grown(0.9, 2), grown(0, 2)}).front().median_difference, 0.9);
+  EXPECT_EQ(summarize({run_of("k", 0.2, 2), run_of("k", -0.2, 4)}).front().ratio_error, 0) << "of two models";
+  // Ten runs with the errors 0, 0.01 .. 0.09 are 45 pairs, of which 10 - d differ by d%. The 40th to 42nd by
+  // size differ by 7%, and their smaller errors are 0.02, 0.01 and 0: the 41st is 0.07 / 1.01.
+  std::vector<ComparedRun> ten;
+  for (int i = 0; i < 10; ++i) ten.push_back(grown(0.01 * i, 1 + i));
+  EXPECT_EQ(summarize(ten).front().ratio_error, 0.069);
+}
+
+TEST(RatioInterval, SharesErrorsWithinAKindAndHasThoseOfTwoKindsInFull) {
+  const StepInterval base{.errors = {.kind = "a", .lowest = -0.2, .highest = 0.25, .ratio_error = 0.1}};
+  StepInterval of = base;
+  const RatioInterval same = *ratio_interval(of, base);
+  EXPECT_TRUE(same.shares_errors);
+  EXPECT_DOUBLE_EQ(same.lowest, 1 / 1.1);
+  EXPECT_DOUBLE_EQ(same.highest, 1.1);
+  of.errors = {.kind = "b", .lowest = -0.1, .highest = 0.05, .ratio_error = 0.02};
+  const RatioInterval other = *ratio_interval(of, base);
+  EXPECT_FALSE(other.shares_errors);
+  EXPECT_DOUBLE_EQ(other.lowest, 0.8 / 1.05);
+  EXPECT_DOUBLE_EQ(other.highest, 1.25 / 0.9);
+  of.outside = {"no run"};
+  EXPECT_FALSE(ratio_interval(of, base));
+  EXPECT_FALSE(ratio_interval(base, of));
+}
+
 TEST(PublishedErrors, RefusesOtherText) {
   EXPECT_THROW(read_published_errors("[{\"kind\": 1}]"), UserError);
   EXPECT_THROW(read_published_errors("errors"), UserError);

@@ -33,20 +33,34 @@ double percentile(const std::vector<double>& ascending, double share) {
   return ascending.at(rank - 1);
 }
 
-// The median of the differences of errors between any two runs of one model, machine and program.
-double median_difference(const std::vector<ComparedRun>& runs) {
-  std::map<std::tuple<int64_t, std::string, std::string>, std::vector<double>> groups;
-  for (const ComparedRun& one : runs) groups[{one.parameters, one.machine, one.program}].push_back(one.error);
-  std::vector<double> differences;
-  for (const auto& [of, errors] : groups) {
-    for (size_t i = 0; i < errors.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) differences.push_back(std::abs(errors[i] - errors[j]));
+// Three digits after the point, as the file has them.
+double rounded(double error) { return std::round(1000 * error) / 1000; }
+
+// Sets what follows from the errors of two runs of one model, machine and program.
+void summarize_pairs(const std::vector<ComparedRun>& runs, PublishedErrors& all) {
+  using Program = std::tuple<int64_t, std::string, std::string>;
+  std::map<Program, std::vector<const ComparedRun*>> groups;
+  for (const ComparedRun& one : runs) groups[{one.parameters, one.machine, one.program}].push_back(&one);
+  std::vector<double> differences, ratios;
+  for (const auto& [of, own] : groups) {
+    for (size_t i = 0; i < own.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        const auto [less, more] = std::minmax(own[i]->error, own[j]->error);
+        differences.push_back(more - less);
+        if (own[i]->layout != own[j]->layout || own[i]->devices == own[j]->devices) continue;
+        ratios.push_back((1 + more) / (1 + less) - 1);
+      }
     }
   }
-  if (differences.empty()) return 0;
-  const auto middle = differences.begin() + static_cast<std::ptrdiff_t>(differences.size() / 2);
-  std::nth_element(differences.begin(), middle, differences.end());
-  return std::round(1000 * *middle) / 1000;
+  if (!differences.empty()) {
+    const auto middle = differences.begin() + static_cast<std::ptrdiff_t>(differences.size() / 2);
+    std::nth_element(differences.begin(), middle, differences.end());
+    all.median_difference = rounded(*middle);
+  }
+  if (ratios.empty()) return;
+  std::ranges::sort(ratios);
+  const bool many = std::ssize(ratios) >= enough_for_percentiles;
+  all.ratio_error = rounded(many ? percentile(ratios, 0.9) : ratios.back());
 }
 
 PublishedErrors summary_of(const std::string& kind, const std::vector<ComparedRun>& runs) {
@@ -63,11 +77,9 @@ PublishedErrors summary_of(const std::string& kind, const std::vector<ComparedRu
     all.fewest_parameters = std::min(all.fewest_parameters, one.parameters);
     all.most_parameters = std::max(all.most_parameters, one.parameters);
   }
-  all.median_difference = median_difference(runs);
+  summarize_pairs(runs, all);
   std::ranges::sort(errors);
   const bool many = all.runs >= enough_for_percentiles;
-  // Three digits after the point, as the file has them.
-  const auto rounded = [](double error) { return std::round(1000 * error) / 1000; };
   all.lowest = rounded(many ? percentile(errors, 0.05) : errors.front());
   all.highest = rounded(many ? percentile(errors, 0.95) : errors.back());
   all.families.assign(families.begin(), families.end());
@@ -83,11 +95,14 @@ std::string billions(int64_t parameters) { return fmt::format("{:.3g}B", static_
 }  // namespace
 
 std::string layout_kind(const config::Config& config, const Target& target) {
-  const PlannedRun run = planned_run(config, target);
+  return layout_kind(planned_run(config, target), target);
+}
+
+std::string layout_kind(const PlannedRun& run, const Target& target) {
   if (run.sizes.weights > 1) return "weights cut";
   if (tensor_leaves_domain(run.mesh, target.machine)) return "tensor over nodes";
   const std::string where = target.nodes() > 1 ? "over nodes" : "in one node";
-  return (config.layout.pipeline > 1 ? "pipeline " : "one stage ") + where;
+  return (run.config.layout.pipeline > 1 ? "pipeline " : "one stage ") + where;
 }
 
 const PublishedErrors* find_kind(const std::string& kind, const std::vector<PublishedErrors>& errors) {
@@ -138,7 +153,12 @@ const std::vector<PublishedErrors>& published_errors() {
 
 StepInterval step_interval(const config::Config& config, const Prediction& prediction, const Target& target,
                            const std::vector<PublishedErrors>& errors) {
-  StepInterval interval{.errors = {.kind = layout_kind(config, target)}};
+  return step_interval(planned_run(config, target), prediction, target, errors);
+}
+
+StepInterval step_interval(const PlannedRun& run, const Prediction& prediction, const Target& target,
+                           const std::vector<PublishedErrors>& errors) {
+  StepInterval interval{.errors = {.kind = layout_kind(run, target)}};
   const PublishedErrors* found = find_kind(interval.errors.kind, target.machine, errors);
   interval.of_machine = found != nullptr && find_kind(interval.errors.kind, target.machine.errors) != nullptr;
   if (found == nullptr) {
@@ -147,9 +167,9 @@ StepInterval step_interval(const config::Config& config, const Prediction& predi
     return interval;
   }
   interval.errors = *found;
-  if (std::ranges::find(found->families, config.family->name) == found->families.end()) {
+  if (std::ranges::find(found->families, run.config.family->name) == found->families.end()) {
     interval.outside.push_back(fmt::format("runs of this kind were of the family {}, not {}",
-                                           fmt::join(found->families, ", "), config.family->name));
+                                           fmt::join(found->families, ", "), run.config.family->name));
   }
   if (target.block_products == BlockProducts::fp8) {
     interval.outside.push_back("no run with products in fp8 was compared");
@@ -171,6 +191,14 @@ StepInterval step_interval(const config::Config& config, const Prediction& predi
   interval.shortest_seconds = prediction.step_seconds / (1 + found->highest);
   interval.longest_seconds = prediction.step_seconds / (1 + found->lowest);
   return interval;
+}
+
+std::optional<RatioInterval> ratio_interval(const StepInterval& of, const StepInterval& base) {
+  if (!of.outside.empty() || !base.outside.empty()) return std::nullopt;
+  const double error = of.errors.kind == base.errors.kind ? of.errors.ratio_error : 0;
+  if (error > 0) return RatioInterval{1 / (1 + error), 1 + error, true};
+  return RatioInterval{(1 + base.errors.lowest) / (1 + of.errors.highest),
+                       (1 + base.errors.highest) / (1 + of.errors.lowest), false};
 }
 
 std::string text_of(const StepInterval& interval) {

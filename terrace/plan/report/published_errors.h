@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace terrace::plan {
 // "pipeline over nodes", "pipeline in one node", "one stage over nodes" or "one stage in one node"; the first that
 // holds.
 std::string layout_kind(const config::Config& config, const Target& target);
+std::string layout_kind(const PlannedRun& run, const Target& target);
 
 using PublishedErrors = machine::PredictionErrors;
 
@@ -21,7 +23,8 @@ using PublishedErrors = machine::PredictionErrors;
 struct ComparedRun {
   std::string kind = {}, family = {}, machine = {}, program = {};
   int64_t devices = 0, parameters = 0;
-  double error = 0;  // predicted over measured, less 1
+  std::string layout = {};  // the sizes that stay when data-parallel ranks are added, as words
+  double error = 0;         // predicted over measured, less 1
 };
 
 std::vector<PublishedErrors> summarize(const std::vector<ComparedRun>& runs);
@@ -51,6 +54,19 @@ struct StepInterval {
 // Where the machine's description has errors of the layout's kind, they stand in place of those of `errors`.
 StepInterval step_interval(const config::Config& config, const Prediction& prediction, const Target& target,
                            const std::vector<PublishedErrors>& errors);
+StepInterval step_interval(const PlannedRun& run, const Prediction& prediction, const Target& target,
+                           const std::vector<PublishedErrors>& errors);
+
+// The interval within which the ratio of two measured steps lies, as a share of the predicted ratio: 0.9 to 1.1.
+struct RatioInterval {
+  double lowest = 1, highest = 1;
+  // Layouts of one kind share the part of their errors that model, machine and program have in common, and it is not in
+  // the ratio (PublishedErrors::ratio_error). Of two kinds nothing says that they share it: either may have its highest
+  // and the other its lowest error.
+  bool shares_errors = false;
+};
+// The step of `of` over that of `base`, which are of one model, machine and program; none if one has no interval.
+std::optional<RatioInterval> ratio_interval(const StepInterval& of, const StepInterval& base);
 
 // "17.9 s to 25.3 s by 109 published runs ...", or "outside what was compared: ..".
 std::string text_of(const StepInterval& interval);
