@@ -141,6 +141,7 @@ void print_best_layouts(const PlannedTarget& planned, const BestArguments& argum
   SimulationProgress progress;
   const plan::BestOptions options{.count = static_cast<size_t>(arguments.count),
                                   .limits = layout_limits(planned.overrides, arguments.limits, config, target.devices),
+                                  .moves_constants = !noise_scale,
                                   .progress = progress.function()};
   const auto write = [&](const plan::Change& fastest, const std::string& of, const plan::Target& on) {
     if (!arguments.file.empty()) write_fastest(planned, fastest, of, on, arguments.file);

@@ -27,6 +27,7 @@ std::vector<std::string> fastest_layout(const std::string& config_file, const st
   Progress progress("simulating layouts", parts);
   const plan::BestOptions options{
       .limits = layout_limits(overrides, limits, config, devices),
+      .moves_constants = true,
       .progress = [&](double share) { progress.update(static_cast<uint64_t>(share * parts)); }};
   const plan::BestLayouts best = plan::best_layouts(config, target, options);
   progress.clear();

@@ -127,6 +127,24 @@ class BestLayouts(CommandTest):
         """The settings of one of the layouts, by key."""
         return dict(setting.split("=") for setting in best["layouts"][place]["set"])
 
+    def test_the_choice_is_compared_while_constants_are_moved(self):
+        best = json.loads(self.expect(0, self.best(2, "--json")).stdout)
+        choice = best["choice"]
+        self.assertEqual(best["layouts"][0]["set"], choice["layouts"][choice["chosen"]]["set"])
+        self.assertLess(choice["slower"], 1)
+        self.assertGreater(choice["faster"], 1)
+        leads = 0
+        for move in choice["moves"]:
+            self.assertIn(move["factor"], (choice["slower"], choice["faster"]))
+            steps = [layout["weight"] * seconds for layout, seconds in zip(choice["layouts"], move["step_seconds"])]
+            self.assertEqual(steps[move["first"]], min(steps))
+            self.assertAlmostEqual(move["regret"], steps[choice["chosen"]] / min(steps) - 1)
+            leads += move["regret"] < 0.0005
+            for regret, seconds in zip([layout["worst_regret"] for layout in choice["layouts"]], steps):
+                self.assertGreaterEqual(regret, seconds / min(steps) - 1)
+        self.assertEqual(choice["stays_first"], leads)
+        self.assertIn(f"stays first in {leads} of {len(choice['moves'])} moves", self.best(2).stdout)
+
     def test_keys_that_set_gives_are_kept_and_named(self):
         kept = json.loads(self.expect(0, self.best(3, "--set", "layout.tensor=8", "--json")).stdout)
         self.assertEqual(kept["kept"], ["layout.tensor=8"])

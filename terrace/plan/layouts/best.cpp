@@ -5,17 +5,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 #include <tuple>
 
 #include "terrace/base/error.h"
+#include "terrace/base/system/on_all_cores.h"
 #include "terrace/base/text/units.h"
 #include "terrace/config/family.h"
 #include "terrace/plan/layouts/layout_space.h"
@@ -34,7 +33,10 @@ struct Candidate {
   double bytes = 0;
   double least_seconds = 0;
   bool leaves_node = false;  // its tensor groups do
+  double reach = 1;          // MoveSizes::reach() of its kind; 1: no constants are moved
 };
+
+constexpr size_t most_rivals = 10;
 
 // The sizes by which layouts that are listed differ from each other.
 using ListedSizes = std::tuple<int64_t, int64_t, int64_t, bool>;
@@ -80,9 +82,11 @@ class Search {
       : config_(config),
         target_(target),
         options_(options),
+        errors_(known_errors(target.machine)),
         layouts_(legal_layouts(config, target.devices, target.ranks_per_node(),
                                std::max<int64_t>(8, 2 * target.machine.devices_of("node")), options.limits)) {}
 
+  // The best layouts, and behind the number that is asked for the rivals of the best one.
   BestLayouts run() {
     bound_all();
     std::ranges::sort(candidates_, {}, [](const Candidate& one) { return std::pair(one.least_seconds, one.number); });
@@ -92,10 +96,17 @@ class Search {
                      .simulated = simulated_,
                      .kept = kept_settings(),
                      .allowed = options_.limits.text};
-    for (const auto& [seconds, number] : found_) best.layouts.push_back(change(number));
+    std::vector<Candidate> found;
+    for (const auto& [seconds, one] : found_) found.push_back(one);
+    best.layouts.resize(found.size());
+    on_all_cores(found.size(), [&](size_t place) { best.layouts[place] = change(found[place].number); });
+    for (const Candidate& one : found) weights_.push_back(handicap(one));
     if (over_nodes_.first < best.layouts.front().prediction.step_seconds) best.over_nodes = change(over_nodes_.second);
     return best;
   }
+
+  // How many times as long each of the layouts of run() counts.
+  const std::vector<double>& weights() const { return weights_; }
 
  private:
   PlannedRun planned(size_t number) {
@@ -110,21 +121,9 @@ class Search {
         .settings = differences(config_, layout), .config = layout, .prediction = predict(planned(number), target_)};
   }
 
-  // Calls body(i) for every i below `count`, on all cores.
-  template <typename Body>
-  static void for_each(size_t count, const Body& body) {
-    std::atomic<size_t> next = 0;
-    std::vector<std::jthread> threads;
-    for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-      threads.emplace_back([&] {
-        for (size_t item = next++; item < count; item = next++) body(item);
-      });
-    }
-  }
-
   void bound_all() {
     const double memory = target_.machine.device.memory_bytes - target_.machine.device.reserved_bytes;
-    for_each(layouts_.size(), [&](size_t number) {
+    on_all_cores(layouts_.size(), [&](size_t number) {
       const std::optional<PlannedRun> run = try_planned(number);
       if (!run) return;
       Candidate one{.number = number};
@@ -133,6 +132,7 @@ class Search {
       }
       if (one.bytes <= memory) {
         one.leaves_node = tensor_leaves_domain(run->mesh, target_.machine);
+        if (options_.moves_constants) one.reach = move_sizes(layout_kind(*run, target_), errors_).reach();
         one.least_seconds =
             handicap(one) *
             least_step_seconds(*run, PredictedCosts(*run, target_.machine, target_.software, target_.block_products));
@@ -188,7 +188,7 @@ class Search {
   }
 
   void simulate_all() {
-    for_each(candidates_.size(), [&](size_t index) {
+    on_all_cores(candidates_.size(), [&](size_t index) {
       const Candidate& one = candidates_[index];
       {
         const std::lock_guard lock(mutex_);
@@ -198,7 +198,7 @@ class Search {
       const double seconds = predict(planned(one.number), target_).step_seconds;
       const std::lock_guard lock(mutex_);
       if (one.leaves_node) over_nodes_ = std::min(over_nodes_, {seconds, one.number});
-      add_found(handicap(one) * seconds, one.number);
+      add_found(handicap(one) * seconds, one);
       if (options_.progress) options_.progress(static_cast<double>(index) / static_cast<double>(candidates_.size()));
     });
   }
@@ -206,15 +206,20 @@ class Search {
   // A layout whose tensor groups leave the node counts as so many times as long.
   double handicap(const Candidate& one) const { return one.leaves_node ? 1 + options_.over_nodes_margin : 1; }
 
-  void add_found(double seconds, size_t number) {
-    const ListedSizes sizes = sizes_of(layouts_[number]);
-    const auto same = std::ranges::find(found_, sizes, [&](const auto& one) { return sizes_of(layouts_[one.second]); });
+  void add_found(double seconds, const Candidate& candidate) {
+    const ListedSizes sizes = sizes_of(layouts_[candidate.number]);
+    const auto same =
+        std::ranges::find(found_, sizes, [&](const auto& one) { return sizes_of(layouts_[one.second.number]); });
     if (same != found_.end()) {
-      if (*same <= std::pair(seconds, number)) return;
+      if (std::pair(same->first, same->second.number) <= std::pair(seconds, candidate.number)) return;
       found_.erase(same);
     }
-    found_.emplace(seconds, number);
-    if (found_.size() > options_.count) found_.erase(std::prev(found_.end()));
+    found_.emplace(seconds, candidate);
+    const double limit = worst_of_best();
+    // A layout that cannot overtake the best one is no rival.
+    while (found_.size() > most_kept() || (found_.size() > options_.count && found_.rbegin()->first > limit)) {
+      found_.erase(std::prev(found_.end()));
+    }
   }
 
   // Whether a layout may be the fastest whose tensor groups leave the node, and faster than the best one.
@@ -223,20 +228,36 @@ class Search {
     return one.least_seconds / handicap(one) < std::min(over_nodes_.first, found_.begin()->first);
   }
 
+  size_t most_kept() const { return options_.moves_constants ? std::max(options_.count, most_rivals) : options_.count; }
+
+  // The time from which on a layout is neither among the best nor a rival of the best one.
   double worst_of_best() const {
-    return found_.size() < options_.count ? std::numeric_limits<double>::infinity() : found_.rbegin()->first;
+    if (found_.size() < options_.count) return std::numeric_limits<double>::infinity();
+    const double listed = std::next(found_.begin(), static_cast<std::ptrdiff_t>(options_.count) - 1)->first;
+    if (!options_.moves_constants) return listed;
+    const auto& [seconds, best] = *found_.begin();
+    const double rivals = best.reach * seconds;
+    return std::max(listed, found_.size() < most_kept() ? rivals : std::min(rivals, found_.rbegin()->first));
   }
 
   const config::Config& config_;
   const Target& target_;
   const BestOptions& options_;
+  const std::vector<PublishedErrors> errors_;
   std::vector<config::Config> layouts_;
   Cache cache_;
   std::mutex mutex_;
   std::vector<Candidate> candidates_;
   Candidate smallest_;
-  // Seconds, with the handicap, and number of the best layouts so far.
-  std::set<std::pair<double, size_t>> found_;
+  struct FasterThenFirst {
+    using Found = std::pair<double, Candidate>;
+    bool operator()(const Found& a, const Found& b) const {
+      return std::pair(a.first, a.second.number) < std::pair(b.first, b.second.number);
+    }
+  };
+  // The best layouts so far with their seconds, which count the handicap.
+  std::set<std::pair<double, Candidate>, FasterThenFirst> found_;
+  std::vector<double> weights_;
   std::pair<double, size_t> over_nodes_{std::numeric_limits<double>::infinity(), 0};
   int64_t simulated_ = 0;
 };
@@ -263,18 +284,36 @@ std::string reason_of(const Prediction& best, const Prediction& second) {
       most = name;
     }
   }
-  if (most.empty()) return "the runner-up is as fast";
+  constexpr double as_fast = 0.0005;
+  const double shorter = 1 - second.step_seconds / best.step_seconds;
+  if (shorter >= as_fast) {
+    return fmt::format(
+        "the runner-up's step is predicted to be {:.1f}% shorter, which is less than such predictions err",
+        100 * shorter);
+  }
+  if (most.empty() || shorter > 0) return "the runner-up is as fast";
   return fmt::format("the runner-up's step is {:.1f}% longer; {} takes {} more of it",
                      100 * (second.step_seconds / best.step_seconds - 1), most, format_seconds(more));
 }
 
-// The first layout, and those whose steps are longer by less than errors of its kind differ.
-int64_t tied_layouts(const std::vector<Change>& layouts, const Target& target) {
-  const PublishedErrors* errors =
-      find_kind(layout_kind(layouts.front().config, target), target.machine, published_errors());
-  if (errors == nullptr) return 1;
-  const double most = (1 + errors->median_difference) * layouts.front().prediction.step_seconds;
-  return std::ranges::count_if(layouts, [&](const Change& one) { return one.prediction.step_seconds <= most; });
+// The share by which steps of layouts that are tied with the best one may be longer.
+double tie_of(const Change& best, const Target& target) {
+  const PublishedErrors* errors = find_kind(layout_kind(best.config, target), target.machine, published_errors());
+  return errors == nullptr ? 0 : errors->median_difference;
+}
+
+// Puts the layout first that holds best, before those that are tied with it.
+void choose(BestLayouts& best, const std::vector<double>& weights, const Target& target) {
+  const Change& fastest = best.layouts.front();
+  const MoveSizes sizes = move_sizes(layout_kind(fastest.config, target), known_errors(target.machine));
+  std::vector<RankedLayout> ranked;
+  for (size_t i = 0; i < std::min(best.layouts.size(), most_rivals); ++i) {
+    ranked.push_back({best.layouts[i], weights[i]});
+    if (ranked.back().weighed_seconds() > sizes.reach() * ranked.front().weighed_seconds()) ranked.pop_back();
+  }
+  best.choice = held_choice(std::move(ranked), tie_of(fastest, target), target, sizes);
+  const auto chosen = best.layouts.begin() + static_cast<std::ptrdiff_t>(best.choice->chosen);
+  std::rotate(best.layouts.begin(), chosen, std::next(chosen));
 }
 
 }  // namespace
@@ -283,10 +322,18 @@ BestLayouts best_layouts(const config::Config& config, const Target& target, con
   check_target(config, target);
   BestOptions with_second = options;
   with_second.count = std::max<size_t>(2, options.count);
-  BestLayouts best = Search(config, target, with_second).run();
+  Search search(config, target, with_second);
+  BestLayouts best = search.run();
+  const double most = (1 + tie_of(best.layouts.front(), target)) * best.layouts.front().prediction.step_seconds;
+  const auto is_tied = [&](size_t place) {
+    return search.weights()[place] * best.layouts[place].prediction.step_seconds <= most * search.weights().front();
+  };
+  best.all_tied = 1;
+  while (best.all_tied < std::ssize(best.layouts) && is_tied(static_cast<size_t>(best.all_tied))) ++best.all_tied;
+  if (options.moves_constants) choose(best, search.weights(), target);
   if (best.layouts.size() > 1) best.why = reason_of(best.layouts[0].prediction, best.layouts[1].prediction);
   if (best.layouts.size() > options.count) best.layouts.resize(options.count);
-  best.tied = tied_layouts(best.layouts, target);
+  best.tied = std::min(best.all_tied, std::ssize(best.layouts));
   return best;
 }
 

@@ -22,8 +22,10 @@ class Hold {
   std::optional<FewestDevices> on(int64_t devices) {
     FewestDevices held{.target = target_};
     held.target.devices = devices;
+    BestOptions fastest_alone = options_;
+    fastest_alone.moves_constants = false;
     try {
-      held.best = best_layouts(config_, held.target, options_);
+      held.best = best_layouts(config_, held.target, fastest_alone);
       return held;
     } catch (const UserError& error) {
       if (error.code != ExitCode::infeasible) throw;
@@ -64,6 +66,7 @@ FewestDevices fewest_devices(const config::Config& config, const Target& target,
       too_few = middle;
     }
   }
+  if (options.moves_constants) found->best = best_layouts(config, found->target, options);
   return *found;
 }
 

@@ -358,6 +358,8 @@ Json json_of(const BestLayouts& best, const Target& target) {
          {"interval", json_of(step_interval(layout.config, prediction, target, published_errors()))}});
   }
   json["tied"] = best.tied;
+  json["all_tied"] = best.all_tied;
+  json["choice"] = best.choice ? json_of(*best.choice) : nullptr;
   json["over_nodes"] = nullptr;
   if (best.over_nodes) {
     json["over_nodes"] = {{"set", best.over_nodes->settings},
@@ -365,6 +367,21 @@ Json json_of(const BestLayouts& best, const Target& target) {
   }
   return json;
 }
+
+namespace {
+
+std::string tie_text(const BestLayouts& best) {
+  const int64_t others = best.all_tied - best.tied;
+  if (best.all_tied == 1) return "";
+  std::string text = best.tied > 1 ? fmt::format("the first {} are a tie", best.tied) : "the first is tied with";
+  if (others > 0) {
+    text += fmt::format("{} {} {}, which --best {} lists", best.tied > 1 ? ", with" : "", others,
+                        best.tied > 1 ? "more" : plural(static_cast<uint64_t>(others), "other"), best.all_tied);
+  }
+  return text + ": their steps differ by less than the errors of published layouts of one model\n";
+}
+
+}  // namespace
 
 std::string text_of(const BestLayouts& best, const Target& target) {
   std::string text = fmt::format("{} on {} {} of {}: {} fit, {} were simulated, the others are slower\n",
@@ -383,11 +400,8 @@ std::string text_of(const BestLayouts& best, const Target& target) {
     if (interval.outside.empty()) text += fmt::format("    {}\n", text_of(interval));
   }
   text += best.why + "\n";
-  if (best.tied > 1) {
-    text += fmt::format(
-        "the first {} are a tie: their steps differ by less than the errors of published layouts of one model\n",
-        best.tied);
-  }
+  text += tie_text(best);
+  if (best.choice) text += text_of(*best.choice);
   if (best.over_nodes) {
     text += fmt::format(
         "with tensor groups that leave the node the step would be predicted to take {}, which is less, but by less "

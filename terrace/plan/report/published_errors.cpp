@@ -116,6 +116,14 @@ const PublishedErrors* find_kind(const std::string& kind, const machine::Machine
   return own == nullptr ? find_kind(kind, errors) : own;
 }
 
+std::vector<PublishedErrors> known_errors(const machine::Machine& machine) {
+  std::vector<PublishedErrors> known = machine.errors;
+  for (const PublishedErrors& one : published_errors()) {
+    if (find_kind(one.kind, machine.errors) == nullptr) known.push_back(one);
+  }
+  return known;
+}
+
 double uncertainty_of(const std::string& kind, const std::vector<PublishedErrors>& errors) {
   const PublishedErrors* found = find_kind(kind, errors);
   return found == nullptr ? 0 : (1 + found->highest) / (1 + found->lowest) - 1;

@@ -40,6 +40,9 @@ const PublishedErrors* find_kind(const std::string& kind, const std::vector<Publ
 const PublishedErrors* find_kind(const std::string& kind, const machine::Machine& machine,
                                  const std::vector<PublishedErrors>& errors);
 
+// The errors that the machine's description has, and published ones of other kinds.
+std::vector<PublishedErrors> known_errors(const machine::Machine& machine);
+
 // The share by which one step of the kind may be predicted to be longer than another one, though both take equally
 // long, if one errs as much as the highest and the other as the lowest error; 0 if no run has the kind.
 double uncertainty_of(const std::string& kind, const std::vector<PublishedErrors>& errors);
