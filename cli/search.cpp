@@ -98,6 +98,7 @@ void run_search(const Arguments& arguments) {
   if (trials.empty() && was_stopped) throw UserError(stopped, ExitCode::stopped);
   if (trials.empty()) throw UserError(search::failure_of_all(result), ExitCode::infeasible);
   const std::vector<std::filesystem::path> files = search::write_best(study, trials, folder);
+  search::write_ties(study, result, folder);
   if (arguments.json) {
     fmt::print("{}\n", search::json_of(study, result, trials, files).dump());
     if (was_stopped) throw UserError(stopped, ExitCode::stopped);

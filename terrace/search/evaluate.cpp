@@ -37,9 +37,15 @@ std::string commonest_failure(const std::vector<Outcome>& failures) {
 }
 
 std::vector<TrialFigure> simulated_figures(const config::Family& family, bool has_noise_scale) {
-  std::vector<TrialFigure> figures = {
-      {"step_seconds", true}, {family.items + "_per_second"}, {"flops_per_device"}, {"mfu"}, {"hfu"},
-      {"memory_bytes", true}};
+  std::vector<TrialFigure> figures = {{"step_seconds", true},
+                                      {family.items + "_per_second"},
+                                      {"flops_per_device"},
+                                      {"mfu"},
+                                      {"hfu"},
+                                      {"memory_bytes", true},
+                                      {"shortest_seconds", true},
+                                      {"longest_seconds", true},
+                                      {"median_difference", true}};
   if (has_noise_scale) {
     figures.push_back({"same_loss_seconds", true});
     figures.push_back({"same_loss_samples", true});

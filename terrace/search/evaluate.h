@@ -49,8 +49,10 @@ class TrialEvaluator {
   virtual Outcome run(const TrialJob& job) = 0;
 };
 
-// step_seconds, tokens_per_second or that of the family's items, flops_per_device, mfu, hfu, memory_bytes; with a noise
-// scale also same_loss_seconds and same_loss_samples (Study::noise_scale).
+// step_seconds, tokens_per_second or that of the family's items, flops_per_device, mfu, hfu, memory_bytes; the step's
+// interval by published errors (plan::StepInterval), shortest_seconds and longest_seconds, NaN where there is none, and
+// median_difference of these errors; with a noise scale also same_loss_seconds and same_loss_samples
+// (Study::noise_scale).
 std::vector<TrialFigure> simulated_figures(const config::Family& family, bool has_noise_scale = false);
 // step_seconds, tokens_per_second or that of the family's items, mfu, memory_bytes, loss, validation_loss.
 std::vector<TrialFigure> trained_figures(const config::Config& config);

@@ -54,16 +54,6 @@ void read_objectives(const ResultsTable& table, size_t row, size_t goals, Trial&
 
 bool halves(const Study& study) { return study.settings.method == Method::successive_halving; }
 
-std::string header(const Study& study) {
-  std::string line;
-  for (const Parameter& parameter : study.space.parameters()) line += csv_cell("p:" + parameter.name) + ",";
-  for (const std::string& name : objective_columns(study.settings.goals.size())) line += name + ",";
-  line += "job_id,job_status,m:timestamp_submit,m:timestamp_gather,m:reason";
-  if (halves(study)) line += ",m:trial,m:budget";
-  for (const TrialFigure& figure : study.figures) line += "," + csv_cell("m:" + figure.name);
-  return line + "\n";
-}
-
 Trial read_trial(const ResultsTable& table, size_t row, const Study& study) {
   Trial trial;
   const std::optional<Point> point = point_of(table, row, study.space);
@@ -94,7 +84,7 @@ std::filesystem::path made_folder(const std::filesystem::path& folder) {
 }  // namespace
 
 Results::Results(const std::filesystem::path& folder, const Study& study)
-    : file_(made_folder(folder) / file_name), study_(study), header_(header(study)) {
+    : file_(made_folder(folder) / file_name), study_(study), header_(results_header(study)) {
   const std::string text = file_.read_new();
   if (text.empty()) {
     write_record(folder, study);
@@ -124,24 +114,37 @@ std::vector<Trial> Results::read_new() {
 }
 
 void Results::add(const Trial& trial) {
+  file_.append(results_row(study_, trial));
+  ++rows_;
+}
+
+std::string results_header(const Study& study) {
   std::string line;
-  for (const std::string& text : study_.space.texts(trial.point)) line += csv_cell(text) + ",";
+  for (const Parameter& parameter : study.space.parameters()) line += csv_cell("p:" + parameter.name) + ",";
+  for (const std::string& name : objective_columns(study.settings.goals.size())) line += name + ",";
+  line += "job_id,job_status,m:timestamp_submit,m:timestamp_gather,m:reason";
+  if (halves(study)) line += ",m:trial,m:budget";
+  for (const TrialFigure& figure : study.figures) line += "," + csv_cell("m:" + figure.name);
+  return line + "\n";
+}
+
+std::string results_row(const Study& study, const Trial& trial) {
+  std::string line;
+  for (const std::string& text : study.space.texts(trial.point)) line += csv_cell(text) + ",";
   const Outcome& outcome = trial.outcome;
-  for (size_t i = 0; i < study_.settings.goals.size(); ++i) {
+  for (size_t i = 0; i < study.settings.goals.size(); ++i) {
     line += (trial.failed() ? "F_" + outcome.failure : fmt::format("{}", trial.objectives[i])) + ",";
   }
   std::string reason = outcome.reason;
   std::ranges::replace(reason, '\n', ' ');  // a row is a line
   std::ranges::replace(reason, '\r', ' ');
   line += fmt::format("{},DONE,{:.6f},{:.6f},{}", trial.job_id, trial.submitted, trial.gathered, csv_cell(reason));
-  if (halves(study_)) line += fmt::format(",{},{}", trial.trial, trial.budget);
-  for (size_t i = 0; i < study_.figures.size(); ++i) {
+  if (halves(study)) line += fmt::format(",{},{}", trial.trial, trial.budget);
+  for (size_t i = 0; i < study.figures.size(); ++i) {
     const bool is_known = !trial.failed() && std::isfinite(outcome.figures[i]);
     line += is_known ? fmt::format(",{}", outcome.figures[i]) : ",";
   }
-  line += "\n";
-  file_.append(line);
-  ++rows_;
+  return line + "\n";
 }
 
 EarlierTrials read_results(const std::filesystem::path& path, const Study& study) {

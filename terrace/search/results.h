@@ -57,6 +57,10 @@ class Results {
   std::vector<Trial> earlier_;
 };
 
+// The first line of the study's results.csv, and the row of a trial.
+std::string results_header(const Study& study);
+std::string results_row(const Study& study, const Trial& trial);
+
 // The trials of any results.csv with a column p:NAME for each parameter and as many objectives, for a warm start; what
 // else it has is ignored.
 // `skipped` is the number of rows with values that are not in the space.

@@ -11,9 +11,13 @@
 #include "terrace/base/text/plural.h"
 #include "terrace/base/text/units.h"
 #include "terrace/models/planned_families.h"
+#include "terrace/search/ties.h"
 
 namespace terrace::search {
 namespace {
+
+constexpr const char* ties_file = "tied.csv";
+constexpr size_t most_shown_ties = 10;
 
 // Says where the trial ran: "on 8 devices of frontier".
 std::string shown_place(const Study& study, const Trial& trial) {
@@ -99,10 +103,25 @@ std::vector<std::filesystem::path> write_best(const Study& study, const std::vec
   return files;
 }
 
-std::string table_of(const Study& study, const std::vector<Trial>& best) {
+void write_ties(const Study& study, const SearchResult& result, const std::filesystem::path& folder) {
+  const std::vector<Trial> tied = tied_with_best(study, result);
+  if (tied.size() <= 1) {
+    std::filesystem::remove(folder / ties_file);
+    return;
+  }
+  std::string text = results_header(study);
+  for (const Trial& trial : tied) text += results_row(study, trial);
+  write_text_atomically(folder / ties_file, text);
+}
+
+std::string table_of(const Study& study, const std::vector<Trial>& best, bool shows_intervals) {
+  shows_intervals = shows_intervals && std::ranges::any_of(best, [&](const Trial& trial) {
+                      return goal_interval(study, trial).has_value();
+                    });
   std::vector<std::vector<std::string>> rows = {{""}};
   for (const Goal& goal : study.settings.goals) rows[0].push_back(goal.figure);
-  rows[0].push_back("trial");
+  if (shows_intervals) rows[0].emplace_back("as measured");
+  rows[0].emplace_back("trial");
   for (const Parameter& parameter : study.space.parameters()) rows[0].push_back(parameter.name);
   for (const Trial& trial : best) {
     rows.push_back({std::to_string(rows.size())});
@@ -110,11 +129,31 @@ std::string table_of(const Study& study, const std::vector<Trial>& best) {
       const Goal& goal = study.settings.goals[i];
       rows.back().push_back(shown_figure(goal.figure, goal.signed_value(trial.objectives[i])));
     }
+    if (shows_intervals) {
+      const auto interval = goal_interval(study, trial);
+      const std::string& figure = study.settings.goals.front().figure;
+      rows.back().push_back(interval ? fmt::format("{} to {}", shown_figure(figure, interval->first),
+                                                   shown_figure(figure, interval->second))
+                                     : "unknown");
+    }
     rows.back().push_back(std::to_string(trial.trial));
     for (const std::string& value : study.space.shown(trial.point)) rows.back().push_back(value.empty() ? "-" : value);
   }
   return aligned(rows);
 }
+
+namespace {
+
+// Says which trials are tied with the best one, of which so many are shown.
+std::string tie_text(size_t tied, size_t shown) {
+  if (tied <= 1) return "";
+  std::string text = fmt::format(
+      "the first {} are a tie: their steps differ by less than the errors of published layouts of one model", tied);
+  if (tied > shown) text += fmt::format("; {} of them are shown, and {} has all", shown, ties_file);
+  return text + "\n";
+}
+
+}  // namespace
 
 std::string text_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best) {
   const auto parts = static_cast<int64_t>(result.trials.size());
@@ -132,8 +171,37 @@ std::string text_of(const Study& study, const SearchResult& result, const std::v
   if (result.end == SearchEnd::time) text += "; the time was over";
   if (result.others > 0)
     text += fmt::format("; {} {} on", counted(result.others, "other worker"), plural(result.others, "goes", "go"));
-  return text + "\n" + table_of(study, best);
+  const std::vector<Trial> tied = tied_with_best(study, result);
+  // With one goal both lists are the beginnings of the same one.
+  const std::vector<Trial> shown = result.best(std::max(best.size(), std::min(tied.size(), most_shown_ties)));
+  return text + "\n" + table_of(study, shown, true) + tie_text(tied.size(), shown.size());
 }
+
+namespace {
+
+Json trial_json(const Study& study, const Trial& trial) {
+  Json values, figures, value = Json::array();
+  for (size_t i = 0; i < study.space.parameters().size(); ++i) {
+    const Parameter& parameter = study.space.parameters()[i];
+    if (trial.point[i] == absent) continue;
+    std::visit([&](const auto& own) { values[parameter.name] = own; }, parameter.value(trial.point[i]));
+  }
+  for (size_t i = 0; i < study.figures.size(); ++i) {
+    const double figure = trial.outcome.figures[i];
+    figures[study.figures[i].name] = std::isfinite(figure) ? Json(figure) : Json();
+  }
+  for (size_t i = 0; i < trial.objectives.size(); ++i) {
+    value.push_back(study.settings.goals[i].signed_value(trial.objectives[i]));
+  }
+  Json one = {{"job_id", trial.job_id}, {"value", value.size() == 1 ? value[0] : value}};
+  if (const auto interval = goal_interval(study, trial)) one["interval"] = {interval->first, interval->second};
+  if (trial.budget > 0) one.update({{"trial", trial.trial}, {"budget", trial.budget}});
+  if (study.space.has("devices")) one["devices"] = devices_of(study, trial.point);
+  one.update({{"parameters", values}, {"figures", figures}});
+  return one;
+}
+
+}  // namespace
 
 Json json_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best,
              const std::vector<std::filesystem::path>& files) {
@@ -151,29 +219,14 @@ Json json_of(const Study& study, const SearchResult& result, const std::vector<T
                {"by_others", result.by_others},
                {"failed", result.failed()},
                {"failures", counts_of_failures(result)},
-               {"best", Json::array()}};
+               {"best", Json::array()},
+               {"tied", Json::array()}};
   for (size_t i = 0; i < best.size(); ++i) {
-    Json values, figures;
-    for (size_t j = 0; j < study.space.parameters().size(); ++j) {
-      const Parameter& parameter = study.space.parameters()[j];
-      if (best[i].point[j] == absent) continue;
-      std::visit([&](const auto& value) { values[parameter.name] = value; }, parameter.value(best[i].point[j]));
-    }
-    for (size_t j = 0; j < study.figures.size(); ++j) {
-      const double figure = best[i].outcome.figures[j];
-      figures[study.figures[j].name] = std::isfinite(figure) ? Json(figure) : Json();
-    }
-    Json value = Json::array();
-    for (size_t j = 0; j < best[i].objectives.size(); ++j) {
-      value.push_back(study.settings.goals[j].signed_value(best[i].objectives[j]));
-    }
-    Json one = {{"job_id", best[i].job_id}, {"value", is_one ? value[0] : value}};
-    if (best[i].budget > 0) one.update({{"trial", best[i].trial}, {"budget", best[i].budget}});
-    if (study.space.has("devices")) one["devices"] = devices_of(study, best[i].point);
-    one.update({{"parameters", values}, {"figures", figures}});
+    Json one = trial_json(study, best[i]);
     if (i < files.size()) one["config"] = files[i].string();
     json["best"].push_back(one);
   }
+  for (const Trial& trial : tied_with_best(study, result)) json["tied"].push_back(trial_json(study, trial));
   return json;
 }
 

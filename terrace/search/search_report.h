@@ -16,13 +16,20 @@ namespace terrace::search {
 std::vector<std::filesystem::path> write_best(const Study& study, const std::vector<Trial>& best,
                                               const std::filesystem::path& folder);
 
-// "17 trials: 12 done, 5 failed (4 F_oom, 1 F_layout)" with why the search ended, and a line for each of the best.
+// Writes tied.csv into the folder, with the rows that results.csv has of the trials that are tied with the best one
+// (tied_with_best()); removes it if there are none.
+void write_ties(const Study& study, const SearchResult& result, const std::filesystem::path& folder);
+
+// "17 trials: 12 done, 5 failed (4 F_oom, 1 F_layout)" with why the search ended, and a line for each of the best, with
+// the interval of the goal where predictions have one, and for those that are tied with the best one, of which at most
+// ten have a line beyond the number of `best`.
 std::string text_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best);
+// The keys that docs/search.md lists.
 Json json_of(const Study& study, const SearchResult& result, const std::vector<Trial>& best,
              const std::vector<std::filesystem::path>& files);
 
-// The best trials as lines: their goals, their numbers and their parameters.
-std::string table_of(const Study& study, const std::vector<Trial>& best);
+// The best trials as lines: their goals, with intervals where asked for and known, their numbers and their parameters.
+std::string table_of(const Study& study, const std::vector<Trial>& best, bool shows_intervals = false);
 // "step_seconds 1.2 s, memory_bytes 3 GiB": what the trial reached.
 std::string shown_goals(const Study& study, const Trial& trial);
 

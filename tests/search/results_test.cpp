@@ -36,14 +36,14 @@ TEST_F(ResultsFolder, ColumnsOfDeepHyper) {
   EXPECT_EQ(read_text(csv_),
             "p:layout.pipeline,p:layout.sharding,p:layout.tensor,objective,job_id,job_status,m:timestamp_submit,"
             "m:timestamp_gather,m:reason,m:step_seconds,m:tokens_per_second,m:flops_per_device,m:mfu,m:hfu,"
-            "m:memory_bytes\n");
+            "m:memory_bytes,m:shortest_seconds,m:longest_seconds,m:median_difference\n");
 }
 
 TEST_F(ResultsFolder, ReadsBackEachTrial) {
   const Trial done{.job_id = 0,
                    .point = {1, 0, 2},
                    .objectives = {-0.1},
-                   .outcome = {.figures = {0.1, 2, 3, 0.4, 0.5, 6e9}},
+                   .outcome = {.figures = {0.1, 2, 3, 0.4, 0.5, 6e9, 0.08, 0.125, 0.042}},
                    .submitted = 1,
                    .gathered = 2.5};
   const Trial failed{.job_id = 1,
@@ -57,9 +57,9 @@ TEST_F(ResultsFolder, ReadsBackEachTrial) {
     results.add(failed);
   }
   EXPECT_TRUE(
-      read_text(csv_).ends_with("2,ddp,3,-0.1,0,DONE,1.000000,2.500000,,0.1,2,3,0.4,0.5,6000000000\n"
+      read_text(csv_).ends_with("2,ddp,3,-0.1,0,DONE,1.000000,2.500000,,0.1,2,3,0.4,0.5,6000000000,0.08,0.125,0.042\n"
                                 "1,zero1,1,F_oom,1,DONE,3.000000,4.000000,\"two lines, \"\"quoted\"\"\","
-                                ",,,,,\n"));
+                                ",,,,,,,,\n"));
   const Results results(folder_ / "run", study_);
   ASSERT_EQ(results.earlier().size(), 2);
   EXPECT_EQ(results.earlier()[0].point, done.point);
@@ -91,13 +91,13 @@ TEST_F(ResultsFolder, ReadsTheRowsOfOthersAndRemovesATornOne) {
     results.read_new();
     FAIL();
   } catch (const UserError& error) {
-    EXPECT_EQ(error.what(), csv_.string() + ":4: has 3 cells, but the first row 15; correct or remove the row");
+    EXPECT_EQ(error.what(), csv_.string() + ":4: has 3 cells, but the first row 18; correct or remove the row");
   }
 }
 
 TEST_F(ResultsFolder, RefusesResultsOfAnotherSpace) {
   { const Results results(folder_ / "run", study_); }
-  append("3,ddp,1,0.1,0,DONE,0,1,,1,1,1,1,1,1\n");
+  append("3,ddp,1,0.1,0,DONE,0,1,,1,1,1,1,1,1,1,1,1\n");
   EXPECT_EQ(refusal(), csv_.string() +
                            ":2: the row is not in the space; use another --output, or warm-start a new "
                            "search by --from");
@@ -109,8 +109,8 @@ TEST_F(ResultsFolder, RefusesDamagedRows) {
   { const Results results(folder_ / "run", study_); }
   const std::string first = read_text(csv_);
   append("1,ddp,1\n");
-  EXPECT_EQ(refusal(), csv_.string() + ":2: has 3 cells, but the first row 15; correct or remove the row");
-  write_text_atomically(csv_, first + "1,ddp,1,fast,0,DONE,0,1,,1,1,1,1,1,1\n");
+  EXPECT_EQ(refusal(), csv_.string() + ":2: has 3 cells, but the first row 18; correct or remove the row");
+  write_text_atomically(csv_, first + "1,ddp,1,fast,0,DONE,0,1,,1,1,1,1,1,1,1,1,1\n");
   EXPECT_EQ(refusal(), csv_.string() + ":2: objective = fast is neither a number nor a failure, such as F_oom");
   write_text_atomically(csv_, first + "\"1,ddp,1\n");
   EXPECT_EQ(refusal(), csv_.string() + ":2: a quotation mark is misplaced; correct or remove the row");

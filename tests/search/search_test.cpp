@@ -87,9 +87,9 @@ TEST_F(SmallSearch, ComparesBatchesByTheTimeToTheSameLoss) {
   for (const Trial& trial : result.trials) {
     const double batch = study.space.number(trial.point, "train.global_batch");
     const size_t place = batch == 8 ? 0 : batch == 24 ? 1 : 2;
-    EXPECT_NEAR(trial.outcome.figures[6], steps[place] * trial.outcome.figures[0], 1e-12);
-    EXPECT_NEAR(trial.outcome.figures[7], samples[place], 1e-12);
-    EXPECT_EQ(trial.objectives.front(), -trial.outcome.figures[6]);
+    EXPECT_NEAR(trial.outcome.figures[9], steps[place] * trial.outcome.figures[0], 1e-12);
+    EXPECT_NEAR(trial.outcome.figures[10], samples[place], 1e-12);
+    EXPECT_EQ(trial.objectives.front(), -trial.outcome.figures[9]);
   }
 }
 

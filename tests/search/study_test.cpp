@@ -88,7 +88,8 @@ TEST_F(StudyFile, ReportsAllProblemsAtOnce) {
               "[parameters.layout.pipelines]\ntype = \"integer\"\nrange = [8, 1]\n"),
       "6 problems in space.toml:\n"
       "  space.toml:3:13: search.objective = \"loss\" is no figure of a simulated trial; use step_seconds, "
-      "tokens_per_second, flops_per_device, mfu, hfu or memory_bytes\n"
+      "tokens_per_second, flops_per_device, mfu, hfu, memory_bytes, shortest_seconds, longest_seconds or "
+      "median_difference\n"
       "  space.toml:5:11: search.devices = \"8 *\" is no expression: at character 4: expected a number, a name or "
       "'(', found the end\n"
       "  space.toml:6:1: unknown key search.trial; did you mean trials?\n"

@@ -48,7 +48,7 @@ class WorkersOfAFolder : public testing::Test {
     return {.job_id = job.id,
             .point = job.point,
             .objectives = {-0.1},
-            .outcome = {.figures = {0.1, 2, 3, 0.4, 0.5, 6}},
+            .outcome = {.figures = {0.1, 2, 3, 0.4, 0.5, 6, 0.05, 0.2, 0.04}},
             .trial = job.trial};
   }
 

@@ -154,6 +154,7 @@ Json json_of(const TrialTable& trials, const Explanation& explanation) {
           {"failures_as", explanation.failures == FailuresAs::worst ? "worst" : "leave-out"},
           {"attributions", std::move(attributions)},
           {"best", std::vector(explanation.best.begin(), explanation.best.begin() + static_cast<int64_t>(best))},
+          {"tied", explanation.tied},
           {"pareto_front", explanation.pareto_front},
           {"parameters", parameters_json(trials)},
           {"objectives", figures_json(trials.objectives)},

@@ -8,6 +8,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
 #include "terrace/search/proposals/pareto.h"
+#include "terrace/search/ties.h"
 
 namespace terrace::search {
 namespace {
@@ -168,6 +169,20 @@ bool is_better(const TriedFigure& figure, double value, double than) {
   return figure.smaller_is_better ? value < than : value > than;
 }
 
+// The number of trials, from the best one on, that are tied with it.
+size_t count_ties(const TrialTable& trials, const std::vector<size_t>& best) {
+  const TriedFigure& objective = trials.objectives.front();
+  const auto difference = std::ranges::find(trials.figures, "median_difference", &TriedFigure::name);
+  if (trials.objectives.size() > 1 || difference == trials.figures.end() || !follows_step_time(objective.name))
+    return 1;
+  const double most = difference->values[best.front()];
+  const auto behind = std::ranges::find_if_not(best, [&](size_t row) {
+    return row == best.front() ||
+           is_tied(objective.values[best.front()], objective.values[row], objective.smaller_is_better, most);
+  });
+  return static_cast<size_t>(behind - best.begin());
+}
+
 }  // namespace
 
 std::vector<size_t> Attribution::ranking() const {
@@ -222,6 +237,7 @@ Explanation explain(const TrialTable& trials, FailuresAs failures) {
   explanation.best = done;
   std::ranges::stable_sort(explanation.best,
                            [&](size_t a, size_t b) { return is_better(first, first.values[a], first.values[b]); });
+  explanation.tied = count_ties(trials, explanation.best);
   std::optional<double> best;
   for (const size_t row : all) {
     const double value = first.values[row];

@@ -50,6 +50,9 @@ struct Explanation {
   std::vector<Attribution> attributions = {};
   // The trials that did not fail by their first objective, the best first.
   std::vector<size_t> best = {};
+  // The number of them, from the first on, that are tied with the first: of predictions by `terrace search` with one
+  // objective, whose errors do not tell them apart (search/ties.h); otherwise 1.
+  size_t tied = 1;
   // The best first objective up to each trial, by trial; none before the first trial that did not fail.
   std::vector<std::optional<double>> best_so_far = {};
   // The trials that no other one betters in one objective without being worse in another.

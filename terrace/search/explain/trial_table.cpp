@@ -122,8 +122,8 @@ void read_objectives(const ResultsTable& table, TrialTable& trials) {
 std::optional<TriedFigure> read_figure(const ResultsTable& table, size_t column) {
   TriedFigure figure{.name = table.columns()[column].substr(2)};
   // These are the figures of `terrace search` that are costs.
-  figure.smaller_is_better =
-      figure.name.ends_with("_seconds") || figure.name.ends_with("_bytes") || figure.name.ends_with("loss");
+  figure.smaller_is_better = figure.name.ends_with("_seconds") || figure.name.ends_with("_bytes") ||
+                             figure.name.ends_with("loss") || figure.name == "median_difference";
   bool has_number = false;
   for (size_t row = 0; row < table.size(); ++row) {
     const std::string& text = table.cell(row, column);

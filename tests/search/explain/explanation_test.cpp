@@ -198,5 +198,17 @@ TEST(FrontOfFigures, HoldsTheTrialsThatNoOtherOneBetters) {
   EXPECT_EQ(front_of({}), std::vector<size_t>{});
 }
 
+// Predictions of a step of 10 + a seconds; errors of the best one's kind differ by 20%, so 12 s is a tie and 13 s none.
+TEST(Explanation, CountsThePredictionsThatAreTiedWithTheBest) {
+  TrialTable trials = grid({5, 2}, [](const auto& x) { return 10 + x[0]; });
+  trials.objectives[0].name = "step_seconds";
+  trials.objectives[0].smaller_is_better = true;
+  EXPECT_EQ(explain(trials, FailuresAs::left_out).tied, 1u) << "nothing says how far errors differ";
+  trials.figures.push_back({.name = "median_difference", .values = std::vector<double>(10, 0.2)});
+  EXPECT_EQ(explain(trials, FailuresAs::left_out).tied, 6u);
+  trials.objectives[0].name = "loss";
+  EXPECT_EQ(explain(trials, FailuresAs::left_out).tied, 1u);
+}
+
 }  // namespace
 }  // namespace terrace::search

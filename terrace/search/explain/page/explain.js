@@ -69,7 +69,7 @@ function build() {
           element("div", {class: "panel"}, objectiveLegend(), lines));
   redraws.push(() => parallel.layOut());
   if (figuresOfTrials().length > 1) paretoSection();
-  section("best", "The best trials", "", element("div", {class: "panel"}, chart(bestTable, "")));
+  section("best", "The best trials", tieSentence(), element("div", {class: "panel"}, chart(bestTable, "")));
 }
 
 showPage(build);

@@ -36,6 +36,14 @@ const convergenceLegend = () => legend([
   ["the best so far", (svg) => svg.append("line").attr({class: "best-so-far", x2: 18, y1: 6, y2: 6})],
   ...(data.failed ? [["a trial that failed", (svg) => svg.append("path").attr({class: "failures", d: "M9,1v10"})]] : [])]);
 
+// Says how many trials are tied with the best one; "" if none is.
+function tieSentence() {
+  if (data.tied === 1) return "";
+  const shown = Math.min(data.tied, data.best.length);
+  return `The first ${data.tied} are a tie: their steps differ by less than the errors of published layouts of one model.${
+    shown < data.tied ? ` ${shown} of them are shown.` : ""}`;
+}
+
 // A column for each parameter where they fit, and otherwise a row below each trial with all of its values.
 function bestTable(container) {
   const {parameters, objectives, best, job_ids: ids} = data;
