@@ -22,6 +22,7 @@
 #include "terrace/base/terminal/log.h"
 #include "terrace/base/text/plural.h"
 #include "terrace/config/domain.h"
+#include "terrace/search/enumeration.h"
 #include "terrace/search/search_report.h"
 
 namespace terrace::cli {
@@ -45,7 +46,7 @@ double seconds_of(const std::string& text) {
 // The number of trials that the progress leads to; 0 where it is unknown.
 uint64_t expected_trials(const search::Study& study) {
   const uint64_t points = study.space.grid_size().value_or(0);
-  if (study.settings.trials == 0 && study.settings.method == search::Method::exhaustive) return points;
+  if (study.settings.tries_all()) return points;
   const auto trials = static_cast<uint64_t>(study.settings.trials > 0 ? study.settings.trials : search::default_trials);
   return points > 0 ? std::min(points, trials) : trials;
 }
@@ -70,6 +71,9 @@ void run_search(const Arguments& arguments) {
                                : std::filesystem::path(arguments.output);
   const double time_limit = seconds_of(arguments.time);
   stop_on_signals();
+  const std::string reason =
+      search::choose_method(study, {.folder = folder, .from = arguments.from, .time_limit = time_limit});
+  if (!reason.empty()) log_info("{}", reason);
   SearchDisplay display(study, expected_trials(study));
   const search::SearchResult result =
       search::search(study, {.folder = folder,
@@ -120,7 +124,7 @@ void add_search_command(CLI::App& app) {
   command->add_option("--trials", arguments->trials, "Trials in all, those of an interrupted search included")
       ->check(positive());
   command->add_option("--method", arguments->method, "How points are proposed")
-      ->check(CLI::IsMember({"bayesian", "random", "exhaustive", "successive_halving"}));
+      ->check(CLI::IsMember({"automatic", "bayesian", "random", "exhaustive", "successive_halving"}));
   command->add_option("--time", arguments->time, "Begin no trial after so long, such as 2h or 30m");
   command->add_option("--seed", arguments->seed, "Seed of all random choices")->check(not_negative());
   command->add_option("--from", arguments->from, "results.csv of another search, from which this one learns");

@@ -14,8 +14,11 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/terminal/log.h"
+#include "terrace/base/text/plural.h"
+#include "terrace/base/text/units.h"
 #include "terrace/config/family.h"
 #include "terrace/search/commands.h"
+#include "terrace/search/enumeration.h"
 #include "terrace/search/halving.h"
 #include "terrace/search/proposals/first_trials.h"
 #include "terrace/search/proposals/predicted_proposals.h"
@@ -69,7 +72,7 @@ class Run {
       result_.skipped = earlier.skipped;
     }
     if (!evaluator_->is_exact() || workers_.found_others()) restore();
-    const auto parallel = static_cast<size_t>(study_.settings.parallel);
+    const size_t parallel = parallel_trials();
     while (!stops()) {
       while (pending_.size() < parallel && begin_next()) {
       }
@@ -112,8 +115,16 @@ class Run {
   }
 
   int64_t most_trials() const {
-    if (study_.settings.trials > 0) return study_.settings.trials;
-    return study_.settings.method == Method::exhaustive ? std::numeric_limits<int64_t>::max() : default_trials;
+    if (study_.settings.tries_all()) return std::numeric_limits<int64_t>::max();
+    return study_.settings.trials > 0 ? study_.settings.trials : default_trials;
+  }
+
+  // Proposals of points that are learned from depend on this number, which is therefore the same on every machine.
+  size_t parallel_trials() const {
+    constexpr size_t simulated = 4;
+    if (study_.settings.parallel > 0) return static_cast<size_t>(study_.settings.parallel);
+    if (study_.settings.method != Method::exhaustive) return simulated;
+    return std::max<size_t>(simulated, std::thread::hardware_concurrency());
   }
 
   bool is_over() const {
@@ -366,15 +377,18 @@ class Run {
       failures.push_back(outcome);
       return std::nullopt;
     };
-    std::vector<PredictedPoint> points =
-        predict_points(study_.space, study_.settings.seed, predict, options_.predicting);
-    if (points.empty() && !stops()) {
+    PredictedPoints all = predict_points(study_.space, study_.settings.seed, predict, options_.predicting);
+    if (all.points.empty() && !stops()) {
       if (failures.empty()) throw UserError("no point of the space holds all constraints");
       throw UserError(fmt::format("no point of the space is predicted to run on {}: {} predictions failed, {}",
                                   study_.settings.machine, failures.size(), commonest_failure(failures)),
                       ExitCode::infeasible);
     }
-    predicted_.emplace(study_.space, std::move(points), goal.minimizes);
+    const std::string failed =
+        failures.empty() ? "" : fmt::format(", {} failed, {}", failures.size(), commonest_failure(failures));
+    log_info("{} were predicted: {} can run{}", counted(all.predicted, all.has_all ? "point" : "random point"),
+             format_count(static_cast<int64_t>(all.points.size())), failed);
+    predicted_.emplace(study_.space, std::move(all.points), goal.minimizes);
   }
 
   void tell_optimizer(const Trial& trial) {
@@ -439,6 +453,12 @@ class Run {
 
 }  // namespace
 
-SearchResult search(const Study& study, const SearchOptions& options) { return Run(study, options).run(); }
+SearchResult search(const Study& study, const SearchOptions& options) {
+  if (study.settings.method != Method::automatic) return Run(study, options).run();
+  Study chosen = study;
+  const std::string reason = choose_method(chosen, options);
+  if (!reason.empty()) log_info("{}", reason);
+  return Run(chosen, options).run();
+}
 
 }  // namespace terrace::search

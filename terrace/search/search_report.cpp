@@ -144,6 +144,19 @@ std::string table_of(const Study& study, const std::vector<Trial>& best, bool sh
 
 namespace {
 
+// A line for each kind of failure, with the reason that a trial has.
+std::string failure_examples(const SearchResult& result) {
+  std::map<std::string, const Trial*> examples;
+  for (const Trial& trial : result.trials) {
+    if (trial.failed()) examples.emplace(trial.outcome.failure, &trial);
+  }
+  std::string text;
+  for (const auto& [kind, trial] : examples) {
+    text += fmt::format("F_{}, such as trial {}: {}\n", kind, trial->trial, trial->outcome.reason);
+  }
+  return text;
+}
+
 // Says which trials are tied with the best one, of which so many are shown.
 std::string tie_text(size_t tied, size_t shown) {
   if (tied <= 1) return "";
@@ -167,14 +180,19 @@ std::string text_of(const Study& study, const SearchResult& result, const std::v
   if (!kinds.empty()) text += " (" + kinds + ")";
   if (result.resumed > 0) text += fmt::format("; {} of them by an earlier search", format_count(result.resumed));
   if (result.by_others > 0) text += fmt::format("; {} of them by other workers", format_count(result.by_others));
-  if (result.end == SearchEnd::points) text += "; the space has no other point";
+  const bool has_all = result.end == SearchEnd::points && study.settings.method == Method::exhaustive;
+  if (result.end == SearchEnd::points) {
+    text += has_all ? "; all points of the space were evaluated" : "; the space has no other point";
+  }
   if (result.end == SearchEnd::time) text += "; the time was over";
   if (result.others > 0)
     text += fmt::format("; {} {} on", counted(result.others, "other worker"), plural(result.others, "goes", "go"));
   const std::vector<Trial> tied = tied_with_best(study, result);
   // With one goal both lists are the beginnings of the same one.
   const std::vector<Trial> shown = result.best(std::max(best.size(), std::min(tied.size(), most_shown_ties)));
-  return text + "\n" + table_of(study, shown, true) + tie_text(tied.size(), shown.size());
+  text += "\n";
+  if (has_all) text += failure_examples(result);
+  return text + table_of(study, shown, true) + tie_text(tied.size(), shown.size());
 }
 
 namespace {

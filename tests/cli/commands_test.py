@@ -140,7 +140,7 @@ class Search(CommandTest):
     SPACE = "configs/search/175b_frontier.toml"
 
     def search(self, folder, *more, trials=60):
-        return terrace("search", self.SPACE, "--output", folder, "--trials", trials, *more)
+        return terrace("search", self.SPACE, "--method", "bayesian", "--output", folder, "--trials", trials, *more)
 
     def test_the_best_configuration_is_as_fast_when_it_is_planned_alone(self):
         folder = self.scratch() / "run"
@@ -171,7 +171,7 @@ class Search(CommandTest):
         (folder / "space.toml").write_text(text.replace('"8 * nodes"', "7"))
         self.expect(2, terrace("search", folder / "space.toml"), "parameters.nodes has no effect")
         (folder / "space.toml").write_text(text.replace('"8 * nodes"', '"7 * nodes + 0.5"'))
-        self.expect(3, terrace("search", folder / "space.toml", "--trials", 3, "--output", folder / "failed"),
+        self.expect(3, terrace("search", folder / "space.toml", "--method", "bayesian", "--trials", 3, "--output", folder / "failed"),
                     "all 3 trials failed", "F_layout: devices = ")  # fmt: skip
 
 
@@ -183,7 +183,7 @@ class Explain(CommandTest):
 
     def test_the_table_the_json_and_the_page_explain_a_search(self):
         folder = self.scratch() / "run"
-        self.expect(0, terrace("search", Search.SPACE, "--output", folder, "--trials", 150))
+        self.expect(0, terrace("search", Search.SPACE, "--method", "bayesian", "--output", folder, "--trials", 150))
         text = self.expect(0, terrace("explain", folder)).stdout
         self.assertRegex(text, r"^150 trials in \S+results\.csv: \d+ done, \d+ failed \(")
         for said in ("What flops_per_device depends on (", "1  ", "GFLOP/s", "What makes a trial fail (150 trials of which "):

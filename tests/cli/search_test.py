@@ -163,6 +163,54 @@ values = [32768, 65536]
         self.assertFalse((self.folder / name).exists())
 
 
+class Predictions(SearchTest):
+    SPACE = """[search]
+evaluator = "simulate"
+objective = "flops_per_device"
+config = "CONFIG"
+machine = "frontier"
+software = "megatron-deepspeed"
+devices = 64
+trials = 5
+[parameters.layout.pipeline]
+type = "ordered"
+values = [4, 8, 16]
+[parameters.layout.tensor]
+type = "ordered"
+values = [1, 2, 4, 8]
+[derived]
+train.global_batch = 320
+"""
+
+    def predict(self, output, *more):
+        (self.folder / "predicted_space.toml").write_text(self.SPACE.replace("CONFIG", str(SOURCE / "configs/frontier-22b.toml")))
+        return terrace("search", "predicted_space.toml", "--output", output, *more, folder=self.folder)
+
+    def test_all_points_are_tried_where_that_takes_seconds_and_the_ties_are_listed(self):
+        values = set()
+        for seed in (1, 2):
+            result = self.expect(0, self.predict(f"all_{seed}", "--seed", seed, "--json"),
+                                 "all 12 points that hold the constraints are predicted, in about", "--method bayesian samples")
+            found = json.loads(result.stdout)
+            self.assertEqual(found["trials"], 12)
+            values.add(found["best"][0]["value"])
+            rows = self.rows(f"all_{seed}")
+            difference = found["best"][0]["figures"]["median_difference"]
+            self.assertGreater(difference, 0)
+            rates = {row["job_id"]: float(row["objective"]) for row in rows if not row["objective"].startswith("F")}
+            tied = {job for job, rate in rates.items() if max(rates.values()) / rate <= 1 + difference}
+            self.assertEqual({str(one["job_id"]) for one in found["tied"]}, tied)
+            lowest, highest = found["best"][0]["interval"]
+            self.assertTrue(lowest < found["best"][0]["value"] < highest)
+        self.assertEqual(len(values), 1, "the best point does not depend on the seed")
+        text = self.expect(0, self.predict("text")).stdout
+        self.assertIn("; all points of the space were evaluated\n", text)
+        self.assertIn("as measured", text)
+        sampled = self.expect(0, self.predict("sampled", "--method", "bayesian", "--json"))
+        self.assertEqual(json.loads(sampled.stdout)["trials"], 5)
+        self.assertNotIn("points", sampled.stderr)
+
+
 class Halving(SearchTest):
     MORE = 'method = "successive_halving"\ntrials = 4\nparallel = 2\n'
     TABLES = RANKS.replace("[1, 2]", "[1]") + RATES + "[halving]\nfirst = 2\nmost = 8\nfactor = 2\n"

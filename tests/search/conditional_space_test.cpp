@@ -166,7 +166,7 @@ TEST(ConditionalSpace, PredictedPointsAreProposedOnce) {
   const Space space(parameters, {}, {}, {});
   ASSERT_GT(*space.grid_size(), 50'000);
   const auto predict = [](const Point& point) { return std::optional(point[3]); };
-  std::vector<PredictedPoint> points = predict_points(space, 1, predict, {});
+  std::vector<PredictedPoint> points = predict_points(space, 1, predict, {}).points;
   std::set<Point> seen;
   for (const PredictedPoint& one : points) EXPECT_TRUE(seen.insert(one.point).second);
   PredictedProposals proposals(space, std::move(points), true);

@@ -20,7 +20,7 @@ std::optional<double> predicted_seconds(const Point& point) {
 class Predicted : public testing::Test {
  protected:
   Space space_{{{.name = "a", .low = 0, .high = 9}, {.name = "b", .low = 0, .high = 9}}, {}, {}, {}};
-  std::vector<PredictedPoint> points_ = predict_points(space_, 1, predicted_seconds, nullptr);
+  std::vector<PredictedPoint> points_ = predict_points(space_, 1, predicted_seconds, nullptr).points;
 };
 
 TEST_F(Predicted, LeavesOutPointsThatCannotRun) {

@@ -124,15 +124,15 @@ TEST_F(SmallSearch, FailsForLackOfMemoryWithTheReason) {
 }
 
 TEST_F(SmallSearch, RepeatsExactly) {
-  run("trials = 20\n", "one");
-  run("trials = 20\n", "two");
+  run("trials = 20\nmethod = \"bayesian\"\n", "one");
+  run("trials = 20\nmethod = \"bayesian\"\n", "two");
   EXPECT_EQ(without_times(csv("one")), without_times(csv("two")));
 }
 
 TEST_F(SmallSearch, ContinuesAfterAKillAtAnyByteAsIfThereHadBeenNone) {
   // A proposal from the results takes longer, and does not depend on the byte.
   for (const auto& [more, stride] :
-       {std::pair("trials = 20\nmethod = \"random\"\n", 1), std::pair("trials = 20\n", 20)}) {
+       {std::pair("trials = 20\nmethod = \"random\"\n", 1), std::pair("trials = 20\nmethod = \"bayesian\"\n", 20)}) {
     run(more, "whole");
     const std::string whole = csv("whole");
     const size_t last = whole.rfind('\n', whole.size() - 2) + 1;
@@ -195,17 +195,17 @@ TEST_F(SmallSearch, LeavesOutParametersWhoseConditionDoesNotHoldAndContinues) {
 }
 
 TEST_F(SmallSearch, ContinuesWithMoreTrials) {
-  run("trials = 10\n", "grown");
+  run("method = \"bayesian\"\ntrials = 10\n", "grown");
   const std::string before = csv("grown");
-  EXPECT_EQ(run("trials = 15\n", "grown").trials.size(), 15);
+  EXPECT_EQ(run("method = \"bayesian\"\ntrials = 15\n", "grown").trials.size(), 15);
   EXPECT_TRUE(csv("grown").starts_with(before));
   // Fewer trials than there are lose none.
-  EXPECT_EQ(run("trials = 5\n", "grown").trials.size(), 15);
+  EXPECT_EQ(run("method = \"bayesian\"\ntrials = 5\n", "grown").trials.size(), 15);
 }
 
 TEST_F(SmallSearch, KeepsEarlierTrialsThatItWouldNotPropose) {
-  run("trials = 10\n", "other");
-  const SearchResult result = run("trials = 25\nseed = 2\n", "other");
+  run("method = \"bayesian\"\ntrials = 10\n", "other");
+  const SearchResult result = run("method = \"bayesian\"\ntrials = 25\nseed = 2\n", "other");
   EXPECT_EQ(result.trials.size(), 25);
   EXPECT_EQ(result.resumed, 10);
   std::set<Point> points;
@@ -214,7 +214,7 @@ TEST_F(SmallSearch, KeepsEarlierTrialsThatItWouldNotPropose) {
     EXPECT_TRUE(points.insert(trial.point).second);
     EXPECT_TRUE(jobs.insert(trial.job_id).second);
   }
-  EXPECT_EQ(run("trials = 25\nseed = 3\n", "other").trials.size(), 25);
+  EXPECT_EQ(run("method = \"bayesian\"\ntrials = 25\nseed = 3\n", "other").trials.size(), 25);
 }
 
 TEST_F(SmallSearch, StartsFromTheResultsOfAnother) {

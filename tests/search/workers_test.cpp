@@ -71,7 +71,7 @@ TEST_F(WorkersOfAFolder, JoinOnlyTheSameSearch) {
   const Workers one(path_, study_, true);
   EXPECT_THAT(refusal(small_study(folder_, "method = \"random\"\n"), true),
               HasSubstr("--join works on the search that is under way in " + path_.string() +
-                        ", which has 'method = bayesian' where this one has 'method = random'; start it with the same "
+                        ", which has 'method = automatic' where this one has 'method = random'; start it with the same "
                         "file and --method, or use another --output"));
   EXPECT_THAT(refusal(small_study(folder_, "constraints = [\"layout.tensor < 4\"]\n"), true),
               HasSubstr("where this one has 'constraint layout.tensor < 4'"));
@@ -260,7 +260,7 @@ TEST_F(SharedSearch, AnyMethodMakesEachTrialOnce) {
 
 TEST_F(SharedSearch, SeveralObjectivesMakeEachTrialOnce) {
   const std::string config = write_small_config(folder_);
-  std::string text = search_table(config, "trials = 20\n") + small_parameters;
+  std::string text = search_table(config, "method = \"bayesian\"\ntrials = 20\n") + small_parameters;
   const std::string one = "objective = \"step_seconds\"";
   text.replace(text.find(one), one.size(), "objective = [\"step_seconds\", \"memory_bytes\"]");
   expect_shared(run(parse_study(text, "space.toml"), "run"), 20);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <iterator>
 #include <numbers>
 #include <set>
 #include <thread>
@@ -19,28 +20,31 @@ constexpr size_t fewest_fitted = 5;      // trials from which the process learns
 // A point is taken for as good as it may be: by so many standard deviations of its correction.
 constexpr double deviations = 1;
 
-}  // namespace
-
-std::vector<PredictedPoint> predict_points(const Space& space, uint64_t seed,
-                                           const std::function<std::optional<double>(const Point&)>& predict,
-                                           const std::function<void(uint64_t, uint64_t)>& progress) {
-  const bool whole = space.grid_size() && *space.grid_size() <= most_candidates;
-  const uint64_t count = whole ? *space.grid_size() : most_random;
+std::vector<Point> random_points(const Space& space, uint64_t seed) {
+  std::vector<Point> points;
   const PhiloxKey key = stream_key(seed, "predicted points");
   // A random point may come again.
-  std::vector<Point> drawn;
   std::set<Point> known;
-  for (uint64_t i = 0; i < count; ++i) {
-    const std::optional<Point> point = whole ? space.grid_point(i) : space.draw(key, i);
-    if (point && (whole || known.insert(*point).second)) drawn.push_back(*point);
+  for (uint64_t i = 0; i < most_random; ++i) {
+    const std::optional<Point> point = space.draw(key, i);
+    if (point && space.holds_constraints(*point) && known.insert(*point).second) points.push_back(*point);
   }
+  return points;
+}
+
+}  // namespace
+
+PredictedPoints predict_points(const Space& space, uint64_t seed,
+                               const std::function<std::optional<double>(const Point&)>& predict,
+                               const std::function<void(uint64_t, uint64_t)>& progress) {
+  const std::optional<std::vector<uint64_t>> all = space.held_points(most_candidates);
+  std::vector<Point> drawn = all ? std::vector<Point>() : random_points(space, seed);
+  if (all) std::ranges::transform(*all, std::back_inserter(drawn), [&](uint64_t one) { return space.grid_point(one); });
   std::vector<std::optional<PredictedPoint>> found(drawn.size());
   std::atomic<uint64_t> next = 0, done = 0;
   const auto work = [&] {
     for (uint64_t i = next++; i < drawn.size(); i = next++) {
-      if (space.holds_constraints(drawn[i])) {
-        if (const std::optional<double> figure = predict(drawn[i])) found[i] = PredictedPoint{drawn[i], *figure};
-      }
+      if (const std::optional<double> figure = predict(drawn[i])) found[i] = PredictedPoint{drawn[i], *figure};
       ++done;
     }
   };
@@ -54,11 +58,11 @@ std::vector<PredictedPoint> predict_points(const Space& space, uint64_t seed,
     }
     thread.get();
   }
-  std::vector<PredictedPoint> points;
+  PredictedPoints result{.predicted = drawn.size(), .has_all = all.has_value()};
   for (auto& one : found) {
-    if (one) points.push_back(std::move(*one));
+    if (one) result.points.push_back(std::move(*one));
   }
-  return points;
+  return result;
 }
 
 PredictedProposals::PredictedProposals(const Space& space, std::vector<PredictedPoint> points, bool minimizes)

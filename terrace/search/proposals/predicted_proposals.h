@@ -19,12 +19,18 @@ struct PredictedPoint {
   double figure = 0;
 };
 
-// Predicts every point of a space with at most 50,000 points, or 20,000 random ones of a larger one, and leaves out
-// those that break a constraint or cannot run. `predict` is called from several threads and returns no figure for a
+struct PredictedPoints {
+  std::vector<PredictedPoint> points = {};  // that can run
+  size_t predicted = 0;                     // those that cannot run included
+  bool has_all = false;                     // no other point of the space holds the constraints
+};
+
+// Predicts every point that holds the constraints if these are at most 50,000 (Space::held_points), or those of 20,000
+// random points. `predict` is called from several threads and returns no figure for a
 // point that cannot run; `progress`, which may be null, is called with the number of points that are done and with all.
-std::vector<PredictedPoint> predict_points(const Space& space, uint64_t seed,
-                                           const std::function<std::optional<double>(const Point&)>& predict,
-                                           const std::function<void(uint64_t, uint64_t)>& progress);
+PredictedPoints predict_points(const Space& space, uint64_t seed,
+                               const std::function<std::optional<double>(const Point&)>& predict,
+                               const std::function<void(uint64_t, uint64_t)>& progress);
 
 class PredictedProposals {
  public:

@@ -168,6 +168,18 @@ bool Space::holds_constraints(const Point& point) const {
   return std::ranges::find(held, false) == held.end();
 }
 
+std::optional<std::vector<uint64_t>> Space::held_points(uint64_t most) const {
+  const std::optional<uint64_t> size = grid_size();
+  if (!size || *size > most_counted) return std::nullopt;
+  std::vector<uint64_t> points;
+  for (uint64_t index = 0; index < *size; ++index) {
+    if (!holds_constraints(grid_point(index))) continue;
+    if (points.size() == most) return std::nullopt;
+    points.push_back(index);
+  }
+  return points;
+}
+
 double Space::number(const Point& point, const std::string& name) const {
   const auto parameter = std::ranges::find(parameters_, name, &Parameter::name);
   if (parameter != parameters_.end()) return numbers(point)[static_cast<size_t>(parameter - parameters_.begin())];

@@ -44,6 +44,10 @@ class Space {
   // The number of points before constraints; none if it is infinite or above 2^62, or cannot be counted (Grid::size).
   std::optional<uint64_t> grid_size() const { return grid_.size(); }
   Point grid_point(uint64_t index) const { return grid_.point(index); }
+  // The indices of the grid's points that hold all constraints; none if the grid cannot be counted or has more than
+  // `most_counted` points, or if more than `most` of them hold the constraints.
+  static constexpr uint64_t most_counted = 1'000'000;
+  std::optional<std::vector<uint64_t>> held_points(uint64_t most) const;
 
   // The points of a random stream, which may break constraints. Those of a finite space without logarithms come once
   // each; there is none from the number grid_size() on. With conditions the points of such a space come twice: first

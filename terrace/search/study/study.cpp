@@ -50,7 +50,7 @@ class StudyReader {
     sort_derived();
     check_always_known();
     file_.report();
-    if (table_.settings.parallel == 0) settings().parallel = settings().evaluator == Evaluator::simulate ? 4 : 1;
+    if (settings().parallel == 0 && settings().evaluator != Evaluator::simulate) settings().parallel = 1;
     std::vector<Expression> constraints;
     for (const std::string& text : table_.constraints) constraints.emplace_back(text);
     Study study{.settings = settings(),
@@ -356,7 +356,7 @@ class StudyReader {
                       "names several figures, but predictions propose by one; keep one, or use "
                       "evaluator = \"train\"");
     }
-    if (settings().predicts_first && settings().method != Method::bayesian) {
+    if (settings().predicts_first && settings().method != Method::bayesian && settings().method != Method::automatic) {
       search_->refuse("method",
                       "does not go with evaluator = [\"simulate\", \"train\"], whose predictions propose; "
                       "remove it");
@@ -473,7 +473,8 @@ class StudyReader {
 Method method_of(const std::string& word) {
   if (word == "random") return Method::random;
   if (word == "successive_halving") return Method::successive_halving;
-  return word == "exhaustive" ? Method::exhaustive : Method::bayesian;
+  if (word == "exhaustive") return Method::exhaustive;
+  return word == "bayesian" ? Method::bayesian : Method::automatic;
 }
 
 std::vector<double> Study::goal_values(const std::vector<double>& trial_figures) const {

@@ -10,7 +10,8 @@
 
 namespace terrace::search {
 
-enum class Method { bayesian, random, exhaustive, successive_halving };
+// The way in which points are proposed; `automatic` becomes one of two others when the search begins (enumeration.h).
+enum class Method { automatic, bayesian, random, exhaustive, successive_halving };
 // The method that one of these words names.
 Method method_of(const std::string& word);
 
@@ -45,9 +46,13 @@ struct StudySettings {
   // The noise scale by which predictions compare global batches: a number of samples, or a run's folder; "": none.
   std::string noise_scale = {};
   std::string devices;  // an expression; also the name of its value in other expressions
-  Method method = Method::bayesian;
-  int64_t trials = 0;    // 0: 100, or all points of an exhaustive search
-  int64_t parallel = 0;  // 0: 4 simulated trials, or one other
+  Method method = Method::automatic;
+  bool method_is_chosen = false;  // by the program; all points are tried then, whatever `trials` says
+  int64_t trials = 0;             // 0: 100, or all points of an exhaustive search
+  int64_t parallel = 0;           // 0: 4 simulated trials, or as many as cores of an exhaustive search
+
+  // Whether the search tries all points.
+  bool tries_all() const { return method == Method::exhaustive && (trials == 0 || method_is_chosen); }
   uint64_t seed = 1;
   // Settings of training runs and commands.
   std::string command;            // with {NAME} in place of values

@@ -223,7 +223,8 @@ void read_search_table(config::OpenTable& open, SearchTable& search) {
     table.optional("software", of_settings(&StudySettings::software), Text{});
     table.optional("noise_scale", of_settings(&StudySettings::noise_scale), NoiseScaleText{});
     table.optional("devices", of_settings(&StudySettings::devices), ExpressionText{});
-    table.optional("method", &SearchTable::method, Word{{"bayesian", "random", "exhaustive", "successive_halving"}});
+    table.optional("method", &SearchTable::method,
+                   Word{{"automatic", "bayesian", "random", "exhaustive", "successive_halving"}});
     table.optional("trials", of_settings(&StudySettings::trials), Whole{1, 1'000'000'000});
     table.optional("parallel", of_settings(&StudySettings::parallel), Whole{1, 1024});
     table.optional("seed", of_settings(&StudySettings::seed), Whole{0});

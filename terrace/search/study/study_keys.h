@@ -13,7 +13,7 @@ namespace terrace::search {
 struct SearchTable {
   StudySettings settings;
   std::vector<std::string> evaluators, objectives, directions, figures;
-  std::string method = "bayesian";
+  std::string method = "automatic";
   std::vector<std::string> constraints;
 
   bool trains() const { return settings.evaluator == Evaluator::train; }

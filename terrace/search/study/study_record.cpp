@@ -57,6 +57,8 @@ std::string text_of(const Parameter& parameter) {
 
 const char* word_of(Method method) {
   switch (method) {
+    case Method::automatic:
+      return "automatic";
     case Method::bayesian:
       return "bayesian";
     case Method::random:
@@ -91,7 +93,8 @@ void check_record(const std::filesystem::path& folder, const Study& study) {
 }
 
 std::vector<std::string> identity_of(const Study& study) {
-  std::vector<std::string> lines = {fmt::format("method = {}", word_of(study.settings.method))};
+  std::vector<std::string> lines = {
+      fmt::format("method = {}", word_of(study.settings.method_is_chosen ? Method::automatic : study.settings.method))};
   if (study.settings.predicts_first) lines.emplace_back("predictions propose");
   for (const Parameter& parameter : study.space.parameters()) lines.push_back(text_of(parameter));
   for (const Expression& one : study.space.constraints()) lines.push_back(fmt::format("constraint {}", one.text()));
