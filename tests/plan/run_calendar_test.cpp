@@ -139,6 +139,21 @@ TEST(RunCalendar, IsTheMeanOfDrawnRuns) {
   }
 }
 
+// Llama 3 405B (arXiv 2407.21783, section 3.3.4): 419 unexpected interruptions in 54 days of 2,048 nodes, with more
+// than 90% of the time effective. Checkpoints of 12 bytes a parameter take 29 s, with 16,384 ranks at 1 TB/s, and
+// follow each other at Young's interval; ranks start in 109 s, and failures are found in ten minutes.
+TEST(RunCalendar, APublishedTrainingIsAsEffective) {
+  constexpr double day = 86'400;
+  RunCourse llama{.computing = 48.5 * day, .save = 29.4, .start = 109, .read = 29.4, .detection = 600};
+  llama.between_failures = 54 * day / 419;
+  llama.unwritten = llama.save;
+  const double young = std::sqrt(2 * llama.save * llama.between_failures);
+  llama.saves = static_cast<int64_t>(llama.computing / young);
+  const RunCalendar calendar = run_calendar(llama);
+  EXPECT_NEAR(calendar.total(), 54 * day, 0.5 * day);
+  EXPECT_NEAR(calendar.computing / calendar.total(), 0.9, 0.01);
+}
+
 TEST(RunCalendar, TheSignalComesTwoStepsAndSavesBeforeTheEnd) {
   EXPECT_EQ(signal_seconds(1, 2), 120);
   EXPECT_EQ(signal_seconds(60, 40), 300);  // 2 * 100 + 60, in whole minutes

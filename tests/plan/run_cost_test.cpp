@@ -135,6 +135,22 @@ TEST(RunCost, CountsFailures) {
   EXPECT_DOUBLE_EQ(cost.device_hours, 8 * (cost.seconds() - cost.calendar.queueing) / 3600) << "a queue costs none";
 }
 
+// A failure every 1800 s repeats half of 1,000 s and more, and Young's interval is sqrt(2 * 20.012 * 1800) s.
+TEST(RunCost, PointsAtCheckpointsThatAreTooRareForTheFailures) {
+  config::Config config = hundred_steps();
+  config.checkpoint.every = 0;
+  Target target = eight_devices();
+  target.machine.node_failure_hours = 1;
+  target.machine.storage.total_bandwidth = 600;
+  const auto text = [&] { return text_of(run_cost(config, ten_seconds(), target), config, target); };
+  EXPECT_NE(
+      text().find("of the time of the steps, since checkpoint.every = 0; 27 is best for the machine's failures\n"),
+      std::string::npos)
+      << text();
+  config.checkpoint.every = 27;
+  EXPECT_EQ(text().find("warning: failures"), std::string::npos) << text();
+}
+
 // Jobs of 10 min, asked to save 2 min before the end (2 (10 + 20.012) s and a minute, in whole ones), train for
 // 600 - 24 - 20.012 - 180 s: 1,080.048 s of steps and saves take three of them.
 TEST(RunCost, CutsARunIntoJobs) {

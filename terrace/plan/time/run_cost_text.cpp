@@ -142,6 +142,20 @@ std::string checkpoint_warning(const RunCost& cost, const config::Config& config
   return text + "\n";
 }
 
+// Warns where failures repeat much, and checkpoints at shorter intervals would repeat less.
+std::string failure_warning(const RunCost& cost, const config::Config& config) {
+  constexpr double much = 0.05;  // of the time of the steps
+  const double share = cost.calendar.repeated / cost.course.computing;
+  if (!cost.calendar.ends() || share < much || cost.checkpoint.interval_seconds == 0) return "";
+  const double step_seconds = cost.course.computing / static_cast<double>(cost.steps);
+  const auto young = static_cast<int64_t>(std::max(1.0, std::round(cost.checkpoint.interval_seconds / step_seconds)));
+  if (config.checkpoint.every > 0 && young >= config.checkpoint.every) return "";
+  return fmt::format(
+      "warning: failures repeat {:.0f}% of the time of the steps, since checkpoint.every = {}; {} is best for the "
+      "machine's failures\n",
+      100 * share, format_count(config.checkpoint.every), format_count(young));
+}
+
 std::string missing_lines(const RunCost& cost, const config::Config& config, const Target& target) {
   std::vector<std::string> missing;
   if (!cost.energy_joules) missing.emplace_back("the energy (no power in [device])");
@@ -192,7 +206,7 @@ Json json_of(const RunCost& cost, const config::Config& config) {
 }
 
 std::string text_of(const RunCost& cost, const config::Config& config, const Target& target) {
-  const std::string warning = checkpoint_warning(cost, config);
+  const std::string warning = checkpoint_warning(cost, config) + failure_warning(cost, config);
   if (!cost.calendar.ends()) return endless_text(cost, config) + warning;
   std::string text = fmt::format("    {} of {:.3g} {}: {}, {:.3g} device-hours{}\n",
                                  counted(static_cast<uint64_t>(cost.steps), "step"), cost.items, config.family->items,
