@@ -233,6 +233,7 @@ class Costs(CommandTest):
         self.assertAlmostEqual(run["restarts"] / (run["seconds"] / 3600 * 128 / 38000), 1, places=1)
         said = self.plan().stdout
         self.assertIn(f"    300,000 steps of 3.93e+11 tokens: {run['seconds'] / 86400:.1f} days, ", said)
+        self.assertLess(said.index("\nthis run\n"), said.index("\nwhat would help most\n"), "the advice comes behind the prediction")
         for part in ("steps", "checkpoints", "evaluations", "repeated work", "finding failures", "starts", "reading checkpoints"):
             self.assertRegex(said, f"(?m)^      {part} +[0-9]")
 
