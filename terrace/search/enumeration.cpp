@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <ctime>
+#include <thread>
 
 #include "terrace/base/system/on_all_cores.h"
 #include "terrace/base/text/units.h"
@@ -23,12 +25,14 @@ constexpr double longest_timed = 2;
 // locks.
 constexpr double row_seconds = 1e-4;
 
-// Seconds for which all cores predict one point, on average.
-double seconds_of_point(const Study& study, const std::vector<uint64_t>& points) {
+// Seconds for which all cores predict one point, on average: of the cores' time, as if nothing else ran on them, so
+// that other programs do not change how a search looks; or as they passed, where a limit counts them.
+double seconds_of_point(const Study& study, const std::vector<uint64_t>& points, bool counts_waiting) {
   Simulation simulation(study);
   const PhiloxKey key = stream_key(study.settings.seed, "timed predictions");
   std::atomic<size_t> timed = 0;
   const Clock::time_point began = Clock::now();
+  const std::clock_t used = std::clock();
   const auto passed = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
   on_all_cores(std::min(most_timed, points.size()), [&](size_t number) {
     if (passed() > longest_timed) return;
@@ -37,7 +41,9 @@ double seconds_of_point(const Study& study, const std::vector<uint64_t>& points)
     simulation.evaluate({.point = study.space.grid_point(points[std::min(place, points.size() - 1)])});
     ++timed;
   });
-  return passed() / static_cast<double>(std::max<size_t>(1, timed));
+  const double cores = std::max(1U, std::thread::hardware_concurrency());
+  const double computed = static_cast<double>(std::clock() - used) / CLOCKS_PER_SEC / cores;
+  return (counts_waiting ? passed() : computed) / static_cast<double>(std::max<size_t>(1, timed));
 }
 
 }  // namespace
@@ -63,7 +69,8 @@ std::string choose_method(Study& study, const SearchOptions& options) {
         format_count(static_cast<int64_t>(Space::most_counted)), other);
   }
   const auto count = static_cast<int64_t>(points->size());
-  const double seconds = static_cast<double>(count) * std::max(row_seconds, seconds_of_point(study, *points));
+  const double seconds =
+      static_cast<double>(count) * std::max(row_seconds, seconds_of_point(study, *points, options.time_limit > 0));
   const double most = options.time_limit > 0 ? options.time_limit / 2 : enumeration_seconds;
   if (seconds > most) {
     return fmt::format("{}predictions of all {} would take about {}, longer than {}{}{}", sampled, format_count(count),

@@ -13,10 +13,10 @@ inline constexpr double enumeration_seconds = 60;
 
 // Replaces Method::automatic. Trials that are predictions are of all points (Method::exhaustive) if this takes no
 // longer than half of SearchOptions::time_limit, or enumeration_seconds without a limit, as some random points say that
-// are predicted for it; other trials are proposed by Gaussian processes (Method::bayesian). So are trials of a search
-// that begins from another one's results, since it is asked to learn from them. Returns a sentence for the user: which
-// method it is, why, and how to have the other; "" if the method was given, or trials are no predictions. Throws as
-// Simulation does.
+// are predicted for it (without a limit by the time of the cores, whatever else they do); other trials are proposed by
+// Gaussian processes (Method::bayesian). So are trials of a search that begins from another one's results, since it is
+// asked to learn from them. Returns a sentence for the user: which method it is, why, and how to have the other; "" if
+// the method was given, or trials are no predictions. Throws as Simulation does.
 std::string choose_method(Study& study, const SearchOptions& options);
 
 }  // namespace terrace::search
