@@ -130,6 +130,18 @@ void tier_keys(Table& table) {
   table.optional("devices_per_link", &Tier::devices_per_link, config::positive);
   table.required("latency", &Tier::latency_seconds, latency, "\"5 us\"");
   table.optional("exchange", &Tier::exchange, config::Choice<Exchange>{});
+  table.optional("message_time", &Tier::message_seconds, overhead);
+  table.optional("direct_ranks", &Tier::direct_ranks, Whole{0, config::most_ranks});
+  table.optional("direct_share", &Tier::direct_share, Real{.least = 0, .most = 1, .least_excluded = true});
+  table.rule({"message_time", "latency"}, [](const Tier& tier) {
+    if (tier.message_seconds <= tier.latency_seconds) return std::string();
+    return fmt::format("is more than the latency, {}, of a step alone", latency.text(tier.latency_seconds));
+  });
+  table.rule({"direct_share", "direct_ranks"}, [](const Tier& tier) -> std::string {
+    if ((tier.direct_ranks > 0) == (tier.direct_share < 1)) return "";
+    return tier.direct_ranks > 0 ? "must be below 1 beside direct_ranks, such as 0.1"
+                                 : "has no effect without direct_ranks; add it, such as 256";
+  });
 }
 
 std::string repeated_name(const std::vector<Tier>& tiers, size_t index) {

@@ -77,6 +77,12 @@ struct Tier {
       1;  // devices inside that share one link out of the unit of the tier inside; 0.5: each has two
   double latency_seconds = 0;          // of one step of a collective between neighbours, with the software's share
   Exchange exchange = Exchange::ring;  // of groups for which this is the outermost tier that they use
+  // Seconds by which each further message of a rank lengthens a direct exchange, where many are under way at a time;
+  // 0: as long as a step.
+  double message_seconds = 0;
+  // Direct exchanges among more ranks than these reach only a share of link_bandwidth; 0: all reach it.
+  int64_t direct_ranks = 0;
+  double direct_share = 1;
 
   bool operator==(const Tier&) const = default;
 };

@@ -72,6 +72,23 @@ fp32 = {peak = "1 GFLOP/s", achievable = "1 GFLOP/s"}
   EXPECT_EQ(parse(dump(machine), "dump.toml"), machine);
 }
 
+TEST(Machine, SaysHowDirectExchangesProceed) {
+  const std::string latency = "latency = \"5 us\"";
+  const Machine machine = parse(
+      with({{latency, latency + "\nmessage_time = \"2.5 us\"\ndirect_ranks = 32\ndirect_share = 0.1"}}), "ours.toml");
+  EXPECT_EQ(machine.tiers[2].message_seconds, 2.5e-6);
+  EXPECT_EQ(machine.tiers[2].direct_ranks, 32);
+  EXPECT_EQ(machine.tiers[2].direct_share, 0.1);
+  EXPECT_EQ(machine.tiers[1].direct_ranks, 0);
+  EXPECT_EQ(parse(dump(machine), "dump.toml"), machine);
+  EXPECT_EQ(complaint(with({{latency, latency + "\nmessage_time = \"6 us\"\ndirect_ranks = 32"}})),
+            "2 problems in ours.toml:\n"
+            "  ours.toml:37:1: tiers[3].direct_share must be below 1 beside direct_ranks, such as 0.1\n"
+            "  ours.toml:43:16: tiers[3].message_time = \"6 us\" is more than the latency, \"5 us\", of a step alone");
+  EXPECT_EQ(complaint(with({{latency, latency + "\ndirect_share = 0.5"}})),
+            "ours.toml:43:16: tiers[3].direct_share = 0.5 has no effect without direct_ranks; add it, such as 256");
+}
+
 TEST(Machine, SaysWhichLinksCarryDirectExchanges) {
   const std::string toml = with({{"latency = \"5 us\"", "latency = \"5 us\"\nexchange = \"direct\""}});
   const Machine machine = parse(toml, "ours.toml");

@@ -84,6 +84,37 @@ TEST(DirectTime, SendsEveryBlockAcrossTwoNodes) {
   EXPECT_EQ(time.tier, 2);
 }
 
+// As above, with messages of 0.5 s inside nodes and 3 s between them: 7 of the first and 8 of the second, of which the
+// last takes a step of 10 s.
+TEST(DirectTime, FurtherMessagesTakeTheirOwnTime) {
+  Machine machine = round_machine();
+  machine.tiers[0].message_seconds = machine.tiers[1].message_seconds = 0.5;
+  machine.tiers[2].message_seconds = 3;
+  const auto exchange = [&](int64_t ranks) {
+    return collective_time(CollectiveKind::all_to_all, 1600, place_of(group_of(ranks), machine), machine, {});
+  };
+  EXPECT_EQ(exchange(16).latency_seconds, 7 * 0.5 + 8 * 3 + (10 - 3));
+  EXPECT_EQ(exchange(16).seconds, 34.5 + 32);
+  EXPECT_EQ(exchange(8).latency_seconds, 7 * 0.5 + (2 - 0.5));
+  // Rings have the latency of steps.
+  EXPECT_EQ(collective_time(CollectiveKind::all_gather, 0, place_of(group_of(8, 8), machine), machine, {}).seconds, 70);
+}
+
+TEST(DirectTime, AmongMoreRanksThanLinksServeReachesAShareOfThem) {
+  Machine machine = round_machine();
+  machine.tiers[2].direct_ranks = 16;
+  machine.tiers[2].direct_share = 0.25;
+  const auto exchange = [&](int64_t ranks) {
+    return collective_time(CollectiveKind::all_to_all, 1600, place_of(group_of(ranks), machine), machine, {});
+  };
+  EXPECT_EQ(exchange(16).seconds, 93 + 32);
+  // 32 ranks: each of the eight of a node sends 50 bytes to each of 24 others.
+  EXPECT_EQ(exchange(32).seconds, 1 + 6 * 2 + 24 * 10 + 8 * 24 * 50 / (0.25 * 200));
+  // Rings are not crowded.
+  EXPECT_EQ(collective_time(CollectiveKind::all_gather, 1600, place_of(group_of(32), machine), machine, {}).seconds,
+            time_of(CollectiveKind::all_gather, 1600, group_of(32)).seconds);
+}
+
 // The outermost tier that a group uses decides. Over two nodes of two ranks, a gather sends 4/3 of a ring's bytes out
 // of each: 4 blocks instead of 3.
 TEST(DirectTime, TakenForGathersAndSumsIfTheTierSaysSo) {

@@ -35,6 +35,7 @@ class TierUse {
         units_(divided_up(place.ranks, members_)) {}
 
   double latency() const { return tier_.latency_seconds; }
+  double message_time() const { return tier_.message_seconds > 0 ? tier_.message_seconds : tier_.latency_seconds; }
   bool is_network() const { return is_network_; }
   int64_t members_inside() const { return members_inside_; }
   int64_t members() const { return members_; }
@@ -59,6 +60,12 @@ class TierUse {
     const double reached =
         static_cast<double>(members_inside_ * groups_inside_) * std::max(1.0, 1 / tier_.devices_per_link);
     return bytes * static_cast<double>(groups_inside_) / (std::min(links, reached) * tier_.link_bandwidth);
+  }
+
+  // Seconds for so many bytes in a direct exchange among so many ranks.
+  double direct_seconds(double bytes, int64_t ranks) const {
+    const bool is_crowded = tier_.direct_ranks > 0 && ranks > tier_.direct_ranks;
+    return seconds(bytes) / (is_crowded ? tier_.direct_share : 1);
   }
 
  private:
@@ -183,21 +190,23 @@ CollectiveTime bruck_time(double bytes, const GroupPlace& place, const Machine& 
 }
 
 // The time of direct exchanges, in each round: each rank sends every other rank a block; no rank passes on another's
-// blocks.
+// blocks. Messages follow each other, and the last one takes a step of the outermost tier.
 CollectiveTime direct_time(CollectiveKind collective, double bytes, const GroupPlace& place, const Machine& machine) {
   Sum sum;
-  double latency = 0;
+  double messages = 0, last = 0;
   const double block = bytes / static_cast<double>(place.ranks);
   for (size_t number = 0; number < machine.tiers.size(); ++number) {
     const TierUse use(place, machine, number);
-    latency += rounds(collective) * static_cast<double>(use.members() - use.members_inside()) * use.latency();
+    const int64_t others = use.members() - use.members_inside();
+    messages += static_cast<double>(others) * use.message_time();
+    if (others > 0) last = use.latency() - use.message_time();
     if (!use.is_used()) continue;
     const int64_t partners = (use.is_network() ? place.ranks : use.members()) - use.members_inside();
     const auto blocks = static_cast<double>(use.members_inside() * partners);
-    sum.transfer_meanwhile(number, use.seconds(rounds(collective) * blocks * block));
+    sum.transfer_meanwhile(number, use.direct_seconds(rounds(collective) * blocks * block, place.ranks));
   }
   sum.time.algorithm = Algorithm::direct;
-  return sum.with_latency(latency);
+  return sum.with_latency(rounds(collective) * (messages + last));
 }
 
 // Whether the description of the outermost tier that the group uses has a direct exchange.
