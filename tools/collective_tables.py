@@ -8,6 +8,7 @@ import tomllib
 import published_tables
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
+UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
 SECONDS = {"us": 1e-6, "ms": 1e-3}
 
 
@@ -20,6 +21,32 @@ def described(machine):
     tiers = [{**tier, **{key: number(tier[key]) for key in ("link_bandwidth", "latency", "message_time") if key in tier}} for tier in toml["tiers"]]
     host = toml.get("host", {}).get("staging_bandwidth")
     return tiers, host and number(host)
+
+
+def cost_model_small_calls():
+    """Gathers and sums of the same dies that are too small for their bytes to decide, beside a ring's steps and bytes."""
+    with open(SOURCE / published_tables.DATA / "lumi_comm_ops.csv", newline="") as file:
+        calls = list(csv.DictReader(file))
+    tiers, host = described("lumi")
+    step = next(tier["latency"] for tier in tiers if tier["name"] == "group")
+    outside = next(tier["latency"] for tier in tiers if tier["name"] == "network") - step
+    yield ["dies", "call", "ranks", "steps", "least", "predicted", "error", "median"]
+    for call in calls:
+        if call["op"] == "send" and call["msg_size_as_printed"] == "8.0 B":
+            launch = float(call["min_ms"]) / 1e3
+        number, unit = call["msg_size_as_printed"].split()
+        gathers = call["op"] == "all_gather" and unit == "KB"
+        if not gathers and not (call["op"] == "all_reduce" and number == "1.75"):
+            continue
+        ranks, rounds = int(call["dp"]), 1 if gathers else 2
+        whole = float(number) * UNITS[unit] * (ranks if gathers else 1)
+        groups = -(-int(call["gcds"]) // 992)
+        steps = rounds * (ranks - 1)
+        seconds_of_steps = rounds * ((ranks - 1) * step + (groups if groups > 1 else 0) * outside)
+        predicted = launch + seconds_of_steps + rounds * whole * (ranks - 1) / ranks / (host / 8)
+        least = float(call["min_ms"]) / 1e3
+        yield [f"{int(call['gcds']):,}", "gather" if gathers else "sum", str(ranks), str(steps), f"{1e3 * least:.2f} ms", f"{1e3 * predicted:.2f} ms",
+               f"{100 * (predicted / least - 1):+.1f}%", f"{float(call['median_ms']):.2f} ms"]  # fmt: skip
 
 
 def direct_exchange(tiers, ranks, size, host=None):
