@@ -109,7 +109,8 @@ CLI::Option* add_best_options(CLI::App& command, BestArguments& arguments) {
       .add_flag("--fewest", arguments.fewest,
                 "With --best: on the fewest devices of the machine that hold the model, in place of --devices")
       ->needs(best)
-      ->excludes(command.get_option("--devices"));
+      ->excludes(command.get_option("--devices"))
+      ->excludes(command.get_option("--groups"));
   command
       .add_option("--limit", arguments.limits,
                   "With --best: a condition that layouts must hold, such as \"tensor <= 8\"; may be given again")

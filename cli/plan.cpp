@@ -161,7 +161,7 @@ void add_plan_command(CLI::App& app) {
               "train.global_batch is that of the first number")
           ->delimiter(',')
           ->check(positive());
-  scaling->excludes(best)->excludes(command->get_option("--devices"));
+  scaling->excludes(best)->excludes(command->get_option("--devices"))->excludes(command->get_option("--groups"));
   command
       ->add_option(
           "--report", arguments->report,
@@ -184,7 +184,7 @@ void add_plan_command(CLI::App& app) {
                       "compared by steps, samples and time to the same loss");
   command->add_flag("--json", arguments->json, "Print one JSON object");
   for (const char* other :
-       {"config", "--devices", "--products", "--best", "--scaling", "--report", "--tokens", "--queue-wait",
+       {"config", "--devices", "--groups", "--products", "--best", "--scaling", "--report", "--tokens", "--queue-wait",
         "--noise-scale", "--from-megatron", "--from-deepspeed", "--from-torchtitan"}) {
     score->excludes(command->get_option(other));
     fit->excludes(command->get_option(other));

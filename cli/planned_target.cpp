@@ -11,6 +11,7 @@
 #include "terrace/base/terminal/log.h"
 #include "terrace/base/text/units.h"
 #include "terrace/config/load_for_plan.h"
+#include "terrace/machine/over_groups.h"
 #include "terrace/models/planned_families.h"
 #include "terrace/translate/translation_report.h"
 
@@ -30,6 +31,12 @@ void PlannedTarget::add_to(CLI::App& command) {
           "rates ([device.fp8])")
       ->check(CLI::IsMember({"fp8"}));
   command.add_option("--devices", devices, "Devices, one for each rank (if not given, 1)")->check(positive());
+  command
+      .add_option(
+          "--groups", groups,
+          "Groups of the machine's dragonfly network among which the nodes of the job are divided evenly (if not "
+          "given, as few as hold them)")
+      ->check(positive());
 }
 
 config::Config PlannedTarget::load_config(config::IdleKeys idle) const {
@@ -75,6 +82,7 @@ plan::Target PlannedTarget::load_target() const {
     log_info("this is for 1 of the {} devices of {}, since --devices is not given",
              format_count(target.machine.devices()), target.machine.name);
   }
+  if (groups > 0) target.machine = machine::over_groups(target.machine, target.devices, groups);
   return target;
 }
 

@@ -20,6 +20,7 @@ struct PlannedTarget {
   std::vector<std::string> overrides;
   int64_t devices = 0;        // 0: not given
   std::string products = {};  // "fp8"; "": as the configuration has them
+  int64_t groups = 0;         // of the network in which the nodes lie; 0: as few as hold them
 
   // With a launch of another trainer: what was understood, the options that give it, and its configuration, which
   // stands in place of the file or of some of the file's keys.

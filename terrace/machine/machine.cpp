@@ -30,6 +30,7 @@ using config::Whole;
 // Figures outside of these ranges are taken for mistakes: of the unit, or of a digit.
 constexpr Quantity memory{Measure::bytes, 16e6, 20e12};
 constexpr Quantity reserved{Measure::bytes, 0, 20e12};
+constexpr Quantity communicator{Measure::bytes, 0, 100e9};
 constexpr Quantity memory_bandwidth{Measure::bytes_per_second, 100e6, 1e15};
 constexpr Quantity link_bandwidth{Measure::bytes_per_second, 1e6, 100e12};
 constexpr Quantity storage_bandwidth{Measure::bytes_per_second, 1e6, 1e15};
@@ -191,6 +192,16 @@ void machine_keys(Table& table) {
       });
   table.optional_table("host", &Machine::host, [](auto& host) {
     host.optional("staging_bandwidth", &Host::staging_bandwidth, link_bandwidth);
+  });
+  table.optional_table("communicators", &Machine::communicators, [](auto& each) {
+    each.optional("memory", &Communicators::bytes, communicator);
+    each.optional("memory_of_two", &Communicators::pair_bytes, communicator);
+    each.optional("channels", &Communicators::channels, Whole{1, 1'000});
+    each.rule({"memory_of_two", "memory"}, [](const Communicators& one) -> std::string {
+      if (one.pair_bytes <= one.bytes) return "";
+      return one.bytes == 0 ? "has no effect without memory, that of communicators with more members; add it"
+                            : fmt::format("is more than that with more members, {}", communicator.text(one.bytes));
+    });
   });
   table.optional_table("storage", &Machine::storage, [](auto& storage) {
     storage.optional("node_bandwidth", &Storage::node_bandwidth, storage_bandwidth);

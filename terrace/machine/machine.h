@@ -96,6 +96,15 @@ struct Host {
   bool operator==(const Host&) const = default;
 };
 
+// Memory of a device that the library of collectives (NCCL, RCCL) takes for one communicator of several members.
+struct Communicators {
+  double bytes = 0;       // with three and more members; 0: not stated
+  double pair_bytes = 0;  // with two members; 0: as many
+  int64_t channels = 1;   // with which both move data; a communicator limited to fewer takes a smaller share
+
+  bool operator==(const Communicators&) const = default;
+};
+
 // Bandwidths of the file system where checkpoints are written and data are read.
 struct Storage {
   double node_bandwidth = 0;   // bytes/s of one node; 0: not stated
@@ -158,6 +167,7 @@ struct Machine {
   Device device;
   std::vector<Tier> tiers;  // from the innermost to the outermost, which has all devices
   Host host = {};
+  Communicators communicators = {};
   Storage storage;
   double node_failure_hours = 0;  // mean time between failures of one node; 0: not stated
   Start start = {};
@@ -175,9 +185,9 @@ struct Machine {
   const std::string& source() const { return file.empty() ? name : file; }
   bool operator==(const Machine& other) const {
     return name == other.name && about == other.about && known_as == other.known_as && device == other.device &&
-           tiers == other.tiers && host == other.host && storage == other.storage &&
-           node_failure_hours == other.node_failure_hours && start == other.start && launch == other.launch &&
-           noise == other.noise && errors == other.errors;
+           tiers == other.tiers && host == other.host && communicators == other.communicators &&
+           storage == other.storage && node_failure_hours == other.node_failure_hours && start == other.start &&
+           launch == other.launch && noise == other.noise && errors == other.errors;
   }
 };
 

@@ -43,14 +43,18 @@ std::string memory_reason(const Prediction& prediction, const Target& target) {
   const StageMemory& memory = fullest.memory;
   const machine::Device& device = target.machine.device;
   const double left = device.memory_bytes - device.reserved_bytes;
-  if (memory.total() <= left) return "";
+  if (fullest.needed_bytes() <= left) return "";
   size_t largest = 0;
   for (size_t kind = 0; kind < num_memory_kinds; ++kind) {
     if (memory.bytes[kind] > memory.bytes[largest]) largest = kind;
   }
-  return fmt::format("stage {} needs {} of {}: {} {}", &fullest - prediction.stages.data(),
-                     format_bytes(memory.total()), format_bytes(left), name_of(static_cast<MemoryKind>(largest)),
-                     format_bytes(memory.bytes[largest]));
+  const std::string communicators = fullest.communicator_bytes > 0
+                                        ? fmt::format(", and {} communicators {}", fullest.communicators.all(),
+                                                      format_bytes(fullest.communicator_bytes))
+                                        : "";
+  return fmt::format("stage {} needs {} of {}: {} {}{}", &fullest - prediction.stages.data(),
+                     format_bytes(fullest.needed_bytes()), format_bytes(left),
+                     name_of(static_cast<MemoryKind>(largest)), format_bytes(memory.bytes[largest]), communicators);
 }
 
 void add_exposed(std::vector<ExposedTime>& list, const char* group, double waited, double moving, double sent = 0) {
@@ -111,7 +115,7 @@ void read_times(StagePrediction& stage, const SimulatedStep& step, int64_t numbe
 }  // namespace
 
 const StagePrediction& Prediction::fullest() const {
-  return *std::ranges::max_element(stages, {}, [](const StagePrediction& stage) { return stage.memory.total(); });
+  return *std::ranges::max_element(stages, {}, &StagePrediction::needed_bytes);
 }
 
 std::string products_line(const Target& target) {
@@ -205,6 +209,8 @@ Prediction predict(const SimulatedStep& step) {
                           .parameters = run.stage_elements(number),
                           .computation = step.costs.computation(number),
                           .update_seconds = step.costs.update_seconds(number)};
+    stage.communicators = communicators_of(run, number);
+    stage.communicator_bytes = communicator_bytes(stage.communicators, step.target.machine.communicators);
     read_segments(stage, run, number);
     read_times(stage, step, number);
     bubble += stage.bubble_seconds;

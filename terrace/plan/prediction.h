@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "terrace/config/config.h"
+#include "terrace/plan/memory/communicators.h"
 #include "terrace/plan/memory/stage_memory.h"
 #include "terrace/plan/planned_run.h"
 #include "terrace/plan/target.h"
@@ -26,6 +27,9 @@ struct ExposedTime {
 
 struct StagePrediction {
   StageMemory memory;
+  CommunicatorCount communicators = {};  // of its first rank
+  // Memory of these communicators, beside that of tensors; 0 where the machine does not state that of one.
+  double communicator_bytes = 0;
   int64_t parameters = 0;  // elements on one rank before sharding
   // The whole weights of one segment on one rank, as a gather makes them: the most of a layer and of other segments.
   int64_t layer_weights_bytes = 0, other_weights_bytes = 0;
@@ -41,6 +45,8 @@ struct StagePrediction {
   std::vector<ExposedTime> exposed = {};
 
   double waiting_seconds() const { return bubble_seconds + queued_seconds; }
+  // Bytes of tensors and communicators, which must fit the device beside what it reserves.
+  double needed_bytes() const { return memory.total() + communicator_bytes; }
 };
 
 struct Prediction {

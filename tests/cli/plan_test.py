@@ -355,6 +355,40 @@ class Noise(CommandTest):
         self.expect(2, self.simulate(machine, "--seed", 1), "--seed requires --draws")
 
 
+class Groups(CommandTest):
+    RUN = ("configs/frontier-175b.toml", "--machine", "frontier", "--devices", 512, "--set", "layout.tensor=8", "--set", "layout.pipeline=16", "--set", "layout.sharding=zero1")
+
+    def planned(self, *options):
+        return json.loads(self.expect(0, terrace("plan", *self.RUN, "--json", *options)).stdout)
+
+    def test_a_job_over_several_groups_is_said_and_never_faster(self):
+        one, four, all_apart = self.planned(), self.planned("--groups", 4), self.planned("--groups", 64)
+        self.assertIsNone(one["network_groups"])
+        self.assertEqual(four["network_groups"], {"groups": 4, "nodes_of_group": 16, "across": ["pipeline"], "inside": ["data", "tensor"]})
+        self.assertEqual(all_apart["network_groups"]["across"], ["pipeline", "data"])
+        self.assertLessEqual(one["step_seconds"], four["step_seconds"])
+        self.assertLess(four["step_seconds"], all_apart["step_seconds"])
+        page = self.scratch() / "plan.html"
+        text = self.expect(0, terrace("plan", *self.RUN, "--groups", 4, "--report", page)).stdout
+        self.assertIn("\nthe nodes lie in 4 groups of 16: ranks along pipeline exchange data between them, those along data and tensor stay inside one\n", text)
+        self.assertIn("--groups 4", page.read_text())
+        simulated = json.loads(self.expect(0, terrace("simulate", *self.RUN, "--groups", 64, "--json")).stdout)
+        self.assertEqual(simulated["step_seconds"], all_apart["step_seconds"])
+
+    def test_groups_that_cannot_be_are_refused(self):
+        self.expect(2, terrace("plan", *self.RUN, "--groups", 65), "--groups 65: 64 nodes of", "which has 74 groups of 128 nodes, lie in 1 to 64 groups")
+        self.expect(2, terrace("plan", "configs/tiny.toml", "--machine", "dgx-h100", "--devices", 16, "--groups", 2), 'has no tier "group"', "name aurora, frontier or lumi")
+        self.expect(2, terrace("plan", "configs/tiny.toml", "--machine", "frontier", "--scaling", "8,16", "--groups", 2), "--groups")
+
+    def test_communicators_of_a_machine_that_states_their_memory_are_counted(self):
+        run = ("configs/llama-8b.toml", "--devices", 16, "--set", "layout.tensor=2", "--set", "layout.sharding=zero3")
+        stage = json.loads(self.expect(0, terrace("plan", *run, "--machine", "dgx-a100-80gb", "--json")).stdout)["stages"][0]["communicators"]
+        # Weights and gradients by rails, with four ranks in each of two nodes; data, and all ranks twice; tensor ranks, and those that hold one model.
+        self.assertEqual(stage, {"groups": 5, "pairs": 4, "directions": 0, "bytes": (5 * 688 + 4 * 544) * 2**20})
+        self.assertRegex(self.expect(0, terrace("plan", *run, "--machine", "dgx-a100-80gb")).stdout, r"\n    communicators +5\.5\n")
+        self.assertNotIn("communicators", self.expect(0, terrace("plan", *run, "--machine", "dgx-h100")).stdout)
+
+
 class NoiseScale(CommandTest):
     PLANNED = ("configs/frontier-22b.toml", "--machine", "frontier", "--set", "layout.pipeline=8", "--set", "layout.sharding=zero1")
 

@@ -89,6 +89,23 @@ TEST(Machine, SaysHowDirectExchangesProceed) {
             "ours.toml:43:16: tiers[3].direct_share = 0.5 has no effect without direct_ranks; add it, such as 256");
 }
 
+TEST(Machine, StatesTheMemoryOfACommunicator) {
+  const std::string table = "[communicators]\n";
+  const Machine machine =
+      parse(valid_toml + table + "memory = \"688 MiB\"\nmemory_of_two = \"544 MiB\"\nchannels = 24\n", "ours.toml");
+  EXPECT_EQ(machine.communicators, (Communicators{688.0 * 1048576, 544.0 * 1048576, 24}));
+  EXPECT_EQ(parse(dump(machine), "dump.toml"), machine);
+  EXPECT_EQ(dump(parse(valid_toml, "ours.toml")).find("communicators"), std::string::npos);
+  EXPECT_EQ(complaint(valid_toml + table + "memory = \"1 GB\"\nmemory_of_two = \"2 GB\"\nchannels = 0\n"),
+            "2 problems in ours.toml:\n"
+            "  ours.toml:48:17: communicators.memory_of_two = \"2 GB\" is more than that with more members, \"1 GB\"\n"
+            "  ours.toml:49:12: communicators.channels = 0 must be a whole number from 1 to 1,000; the nearest is 1");
+  EXPECT_EQ(
+      complaint(valid_toml + table + "memory_of_two = \"2 GB\"\n"),
+      "ours.toml:47:17: communicators.memory_of_two = \"2 GB\" has no effect without memory, that of communicators "
+      "with more members; add it");
+}
+
 TEST(Machine, SaysWhichLinksCarryDirectExchanges) {
   const std::string toml = with({{"latency = \"5 us\"", "latency = \"5 us\"\nexchange = \"direct\""}});
   const Machine machine = parse(toml, "ours.toml");

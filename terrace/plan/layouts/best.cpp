@@ -128,7 +128,8 @@ class Search {
       if (!run) return;
       Candidate one{.number = number};
       for (int64_t stage = 0; stage < run->placement.stages; ++stage) {
-        one.bytes = std::max(one.bytes, stage_memory(*run, stage, target_.software).total());
+        one.bytes = std::max(one.bytes, stage_memory(*run, stage, target_.software).total() +
+                                            communicator_bytes(*run, stage, target_.machine.communicators));
       }
       if (one.bytes <= memory) {
         one.leaves_node = tensor_leaves_domain(run->mesh, target_.machine);

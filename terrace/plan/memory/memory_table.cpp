@@ -63,8 +63,12 @@ std::string memory_table(const Prediction& prediction, const config::Config& con
     text += line(name_of(kind),
                  [&, bytes_in_unit = unit_bytes](size_t stage) { return cell(bytes(stage) / bytes_in_unit); });
   }
-  return text + line("total", [&, bytes_in_unit = unit_bytes](size_t stage) {
-           return cell(prediction.stages[stage].memory.total() / bytes_in_unit);
+  text += line("total", [&, bytes_in_unit = unit_bytes](size_t stage) {
+    return cell(prediction.stages[stage].memory.total() / bytes_in_unit);
+  });
+  if (prediction.fullest().communicator_bytes == 0) return text;
+  return text + line("communicators", [&, bytes_in_unit = unit_bytes](size_t stage) {
+           return cell(prediction.stages[stage].communicator_bytes / bytes_in_unit);
          });
 }
 

@@ -8,7 +8,8 @@
 
 namespace terrace::plan {
 
-// A line for each category with a column for each stage, in the unit of the fullest stage's total. Of more than eight
+// A line for each category with a column for each stage, in the unit of the fullest stage's total, and one for the
+// communicators beside the tensors where the machine states their memory. Of more than eight
 // stages those shown are the first two, the fullest and the last.
 std::string memory_table(const Prediction& prediction, const config::Config& config);
 

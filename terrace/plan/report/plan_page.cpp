@@ -33,7 +33,7 @@ std::string verdict_of(const Plan& plan) {
   const machine::Device& device = plan.target.machine.device;
   return fmt::format("Fits: stage {}, the fullest of {}, needs {} of {}.",
                      &prediction.fullest() - prediction.stages.data(), prediction.stages.size(),
-                     format_bytes(prediction.fullest().memory.total()),
+                     format_bytes(prediction.fullest().needed_bytes()),
                      format_bytes(device.memory_bytes - device.reserved_bytes));
 }
 
@@ -81,6 +81,7 @@ observe::PlanStatements statements_of(const Plan& plan, const std::string& comma
                 {"precision", precision_of(plan)},
                 {"software", plan.target.software.name}};
   if (const std::string sizes = sizes_text(plan); !sizes.empty()) said.facts.push_back({"sizes", sizes});
+  if (plan.groups) said.facts.emplace_back("network", text_of(*plan.groups));
   if (plan.noise) said.facts.emplace_back("with the machine's noise", text_of(*plan.noise));
   said.facts.emplace_back("step as measured", text_of(plan.interval));
   said.facts.emplace_back("arithmetic intensity", text_of(arithmetic_intensity(prediction, plan.target, plan.config)));

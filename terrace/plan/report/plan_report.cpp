@@ -34,6 +34,27 @@ Json memory_json(const StageMemory& memory) {
   return json;
 }
 
+Json stage_json(const StagePrediction& stage) {
+  Json sent = Json::object();
+  for (const ExposedTime& exposed : stage.exposed) sent[exposed.group] = exposed.sent_bytes;
+  if (stage.shares_bytes > 0) sent["tensor_shares"] = stage.shares_bytes;
+  return {{"parameters", stage.parameters},
+          {"live_micro_batches", stage.memory.live_micro_batches},
+          {"computation_seconds", stage.computation.total()},
+          {"waiting_seconds", stage.waiting_seconds()},
+          {"bubble_seconds", stage.bubble_seconds},
+          {"queued_seconds", stage.queued_seconds},
+          {"slowed_seconds", stage.slowed_seconds},
+          {"memory_bytes", memory_json(stage.memory)},
+          {"communicators",
+           {{"groups", stage.communicators.groups},
+            {"pairs", stage.communicators.pairs},
+            {"directions", stage.communicators.directions},
+            {"bytes", stage.communicator_bytes}}},
+          {"whole_weights_bytes", {{"layer", stage.layer_weights_bytes}, {"other", stage.other_weights_bytes}}},
+          {"sent_bytes", std::move(sent)}};
+}
+
 Json changes_json(const Plan& plan) {
   Json list = Json::array();
   for (const Change& change : plan.changes) {
@@ -198,6 +219,7 @@ Plan predicted_plan(const config::Config& config, const Target& target, std::opt
   Plan plan{.config = config, .target = target, .prediction = predict(step)};
   plan.cost = run_cost(config, plan.prediction, target, items);
   plan.storage = storage_need(run, plan.cost, plan.prediction.step_seconds, target);
+  plan.groups = spanned_groups(run.mesh, target.machine);
   plan.interval = step_interval(config, plan.prediction, target, published_errors());
   if (target.machine.noise.is_stated()) plan.noise = expected_step(noisy_step(step));
   plan.noise_scale = noise_scale;
@@ -257,6 +279,7 @@ Json json_of(const Plan& plan) {
   }
   json["limit"] = limit(prediction);
   json["tensor_groups"] = plan.tensor_reach ? json_of(*plan.tensor_reach, plan.config.family->items) : nullptr;
+  json["network_groups"] = plan.groups ? json_of(*plan.groups) : nullptr;
   json["run"] = json_of(plan.cost, plan.config);
   json["trainings"] = trainings_json(plan);
   const CheckpointEstimate& checkpoint = plan.cost.checkpoint;
@@ -282,22 +305,7 @@ Json json_of(const Plan& plan) {
   json["noise"] = plan.noise ? json_of(*plan.noise) : nullptr;
   json["noise_scale"] = plan.noise_scale ? json_of(*plan.noise_scale, prediction.samples) : nullptr;
   json["stages"] = Json::array();
-  for (const StagePrediction& stage : prediction.stages) {
-    Json sent = Json::object();
-    for (const ExposedTime& exposed : stage.exposed) sent[exposed.group] = exposed.sent_bytes;
-    if (stage.shares_bytes > 0) sent["tensor_shares"] = stage.shares_bytes;
-    json["stages"].push_back(
-        {{"parameters", stage.parameters},
-         {"live_micro_batches", stage.memory.live_micro_batches},
-         {"computation_seconds", stage.computation.total()},
-         {"waiting_seconds", stage.waiting_seconds()},
-         {"bubble_seconds", stage.bubble_seconds},
-         {"queued_seconds", stage.queued_seconds},
-         {"slowed_seconds", stage.slowed_seconds},
-         {"memory_bytes", memory_json(stage.memory)},
-         {"whole_weights_bytes", {{"layer", stage.layer_weights_bytes}, {"other", stage.other_weights_bytes}}},
-         {"sent_bytes", std::move(sent)}});
-  }
+  for (const StagePrediction& stage : prediction.stages) json["stages"].push_back(stage_json(stage));
   return json;
 }
 
@@ -313,6 +321,7 @@ std::string prediction_text(const Plan& plan) {
   text += fmt::format("step {}, {:.4g} {}/s, MFU {}, HFU {}, bubble {}\n", format_seconds(prediction.step_seconds),
                       prediction.items_per_second(), plan.config.family->items, percent(prediction.mfu()),
                       percent(prediction.hfu()), percent(prediction.bubble_share));
+  if (plan.groups) text += text_of(*plan.groups) + "\n";
   if (plan.noise) text += fmt::format("with the machine's noise {}\n", text_of(*plan.noise));
   text += text_of(plan.interval) + "\n";
   text +=
