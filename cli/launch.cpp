@@ -42,6 +42,9 @@ constexpr std::array passed_on = {
     PassedOn{"--exclude", "Nodes that the job must not have, such as node[3,7]"},
     PassedOn{"--nodelist", "Nodes that the job must have"},
     PassedOn{"--reservation", "Reservation in which the job runs"},
+    PassedOn{"--switches",
+             "Most switches, or groups of a dragonfly network, over which the job's nodes may lie, and how "
+             "long it waits for such nodes, such as 1@12:00:00"},
     PassedOn{"--dependency", "Jobs after which this one may begin, such as afterok:123"},
     PassedOn{"--mail-type", "When Slurm writes mail, such as END,FAIL"},
     PassedOn{"--mail-user", "To whom Slurm writes mail"},

@@ -52,6 +52,10 @@ class Printing(Launching):
         self.assertNotIn(way_out, other.stderr)  # what that program has is not known
         self.assertNotIn(way_out, self.expect(0, self.launch(folder)).stderr)
 
+    def test_asks_slurm_for_nodes_of_few_groups_of_the_network(self):
+        script = self.expect(0, self.launch(self.write_files(self.scratch()), "--switches", "1@12:00:00")).stdout
+        self.assertIn("\n#SBATCH --switches=1@12:00:00\n", script)
+
     def test_refuses_before_anything_is_written(self):
         folder = self.write_files(self.scratch())
         (folder / "archive.tar").touch()
@@ -65,7 +69,7 @@ class Printing(Launching):
         self.expect(3, self.launch(folder, "--set", "model.width=8192", "--set", "model.layers=40"), "needs ")
         self.expect(2, self.launch(folder, "--with", "mpirun", "--submit"), "--submit needs Slurm")
         self.expect(2, self.launch(folder, "--with", "mpirun", "--time", "10"), "train.time_limit")
-        for option in ("--qos", "--mem", "--exclude", "--mail-user", "--partition"):
+        for option in ("--qos", "--mem", "--exclude", "--switches", "--mail-user", "--partition"):
             self.expect(2, self.launch(folder, "--with", "mpirun", option, "1"), f"{option} needs Slurm")
         self.expect(2, self.launch(folder, "--mem", "4 GB"), 'what sbatch is given has "--mem=4 GB"')
         sets = ("--set", "train.global_batch=16", "--set", "train.precision=bf16")
