@@ -10,7 +10,9 @@
 #include "terrace/config/family.h"
 #include "terrace/plan/memory/memory_need.h"
 #include "terrace/plan/memory/stage_memory.h"
+#include "terrace/plan/report/published_errors.h"
 #include "terrace/plan/time/least_step.h"
+#include "terrace/plan/time/tensor_reach.h"
 #include "terrace/plan/time/variation.h"
 
 namespace terrace::plan {
@@ -127,8 +129,13 @@ std::string limit(const Prediction& prediction) {
 std::vector<Change> best_changes(const config::Config& config, const Target& target, double step_seconds,
                                  size_t count) {
   constexpr double least_gain = 0.001;
-  std::vector<Change> changes =
-      fastest_of(variations(config), target, {.count = count, .most_seconds = (1 - least_gain) * step_seconds});
+  const double most = (1 - least_gain) * step_seconds;
+  FastestOptions options{.count = count, .most_seconds = most, .most_seconds_over_nodes = most};
+  // As best_layouts() has it: tensor groups leave the node for a gain that exceeds what such predictions err by.
+  if (!tensor_leaves_domain(planned_run(config, target).mesh, target.machine)) {
+    options.most_seconds_over_nodes /= 1 + uncertainty_of("tensor over nodes", known_errors(target.machine));
+  }
+  std::vector<Change> changes = fastest_of(variations(config), target, options);
   for (Change& change : changes) change.gain = 1 - change.prediction.step_seconds / step_seconds;
   return changes;
 }

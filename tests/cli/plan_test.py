@@ -83,6 +83,23 @@ class Scores(CommandTest):
         self.expect(2, terrace("plan", "--score", self.scratch() / "none.csv"), "none.csv")
 
 
+class Advice(CommandTest):
+    def changes(self, *more):
+        words = ("plan", "configs/frontier-1t.toml", "--machine", "frontier", "--devices", 16384, "--set", "layout.pipeline=64", "--set", "layout.sharding=zero1",
+                 "--set", "train.global_batch=2016", "--json", *more)  # fmt: skip
+        return json.loads(self.expect(0, terrace(*words)).stdout)
+
+    def test_tensor_groups_leave_the_node_only_for_a_gain_that_is_beyond_errors(self):
+        inside = self.changes("--set", "layout.tensor=8")
+        over = self.changes("--set", "layout.tensor=16")
+        # Faster by prediction, by less than predictions of tensor groups over nodes err by.
+        self.assertLess(over["step_seconds"], inside["step_seconds"])
+        self.assertGreater(over["step_seconds"], inside["step_seconds"] / 1.19)
+        self.assertTrue(inside["changes"])
+        for change in inside["changes"]:
+            self.assertNotIn("layout.tensor=16", change["set"])
+
+
 class Fit(CommandTest):
     def test_a_machine_is_fitted_to_a_table_and_plans_with_its_errors(self):
         folder = self.scratch()

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/plan/time/tensor_reach.h"
 
 namespace terrace::plan {
 namespace {
@@ -14,6 +15,7 @@ struct BoundedLayout {
   size_t settings = 0;  // their number, where the fewest come first
   double seconds = 0;   // at least
   size_t number = 0;    // in the list
+  double most = 0;      // seconds with which it is still wanted
 
   auto operator<=>(const BoundedLayout&) const = default;
 };
@@ -52,7 +54,9 @@ std::vector<Change> fastest_of(std::vector<Variation> variations, const Target& 
       if (!fits_memory(run, target)) continue;
       const double least =
           least_step_seconds(run, PredictedCosts(run, target.machine, target.software, target.block_products));
-      if (least <= options.most_seconds) candidates.push_back({settings_of(number), least, number});
+      const bool leaves_node = tensor_leaves_domain(run.mesh, target.machine);
+      const double most = leaves_node ? options.most_seconds_over_nodes : options.most_seconds;
+      if (least <= most) candidates.push_back({settings_of(number), least, number, most});
     } catch (const UserError&) {
       continue;  // does not fit the number of devices
     }
@@ -64,8 +68,8 @@ std::vector<Change> fastest_of(std::vector<Variation> variations, const Target& 
     const auto order = [](const BoundedLayout& candidate) { return std::pair(candidate.settings, candidate.seconds); };
     if (is_full && order(one) > order(found.back().first)) break;
     Prediction prediction = predict(variations[one.number].config, target);
-    if (prediction.step_seconds > options.most_seconds) continue;
-    const BoundedLayout simulated{one.settings, prediction.step_seconds, one.number};
+    if (prediction.step_seconds > one.most) continue;
+    const BoundedLayout simulated{one.settings, prediction.step_seconds, one.number, one.most};
     const auto place = std::ranges::upper_bound(found, simulated, {}, [](const auto& other) { return other.first; });
     found.emplace(place, simulated, std::move(prediction));
     if (found.size() > options.count) found.pop_back();

@@ -19,7 +19,9 @@ double least_step_seconds(const PlannedRun& run, const PredictedCosts& costs);
 struct FastestOptions {
   size_t count = 1;
   double most_seconds = std::numeric_limits<double>::infinity();  // of a step; slower layouts are left out
-  bool fewest_settings_first = false;                             // and the fastest among those of as many
+  // As above, of layouts whose tensor groups leave the node.
+  double most_seconds_over_nodes = std::numeric_limits<double>::infinity();
+  bool fewest_settings_first = false;  // and the fastest among those of as many
 };
 
 // The fastest of the configurations that fit the devices and the memory, the fastest first, each with its prediction;
