@@ -113,6 +113,8 @@ TEST(Fit, TheDescriptionIsReadBackWithItsErrors) {
   ASSERT_FALSE(read.errors.empty());
   EXPECT_EQ(read.errors.front().machines, std::vector<std::string>{"ours"});
   EXPECT_THAT(text, HasSubstr("# tiers.network.link_bandwidth: "));
+  // Figures are rounded as decimals, and not as multiples of a power of ten that no double equals.
+  EXPECT_EQ(text.find("99999"), std::string::npos) << text;
   // A plan for the machine has the interval of its own errors.
   plan::Target target{.machine = read, .software = machine::load_software("megatron"), .devices = 128};
   const config::Config& config = fit.runs[4].scored.config;

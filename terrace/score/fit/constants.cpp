@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <string>
 
 #include "terrace/config/names.h"
 
@@ -22,11 +22,7 @@ constexpr double doubt_of_rates = 0.3, doubt_of_links = 0.5, doubt_of_overheads 
 constexpr double most_attention = 2;  // as the file may have
 
 // The value with so many digits.
-double rounded(double value, int digits) {
-  if (value == 0) return 0;
-  const double unit = std::pow(10, digits - 1 - static_cast<int>(std::floor(std::log10(std::abs(value)))));
-  return std::round(value * unit) / unit;
-}
+double rounded(double value, int digits) { return std::stod(fmt::format("{:.{}e}", value, digits - 1)); }
 
 // Files are read by people, and slopes measured by changes of 2%.
 double product(double value, double factor) { return rounded(value * factor, 5); }
