@@ -17,7 +17,8 @@ struct PublishedRun {
   std::string model = {};  // by which layouts are compared
   // The configurations that the run may have had: several where the table leaves out the micro-batch or the chunks.
   std::vector<config::Config> configs = {};
-  plan::Target target = {};
+  std::string machine = {};       // by which its description is loaded: a built-in name or a file
+  plan::Target target = {};       // with what the table states of the machine
   double seconds = 0;             // of a step, as measured; 0: see flops_rate
   double flops_rate = 0;          // FLOP/s of a device, as published in place of the time; attention counts in full
   bool counts_recompute = false;  // in flops_rate

@@ -61,7 +61,7 @@ bool is_run_folder(const std::filesystem::path& path) { return std::filesystem::
 
 PublishedRun run_of_folder(const std::filesystem::path& folder, const Given& given) {
   const observe::RunMetrics metrics = observe::read_metrics(folder);
-  PublishedRun run{.table = folder.string(), .name = observe::run_name(folder)};
+  PublishedRun run{.table = folder.string(), .name = observe::run_name(folder), .machine = given.machine};
   const auto refuse = [&](std::string problem) { run.problems.push_back(std::move(problem)); };
   if (given.machine.empty()) refuse("a run's folder does not say on which machine it was; name it by --machine");
   run.target.devices = ranks_of(folder);

@@ -115,6 +115,7 @@ class RowReader {
       return refuse(said.empty() ? "the machine is not stated; name it by --machine"
                                  : fmt::format("no machine is known as \"{}\"; name one by --machine", said));
     }
+    run_.machine = name;
     run_.target.machine = machine::load(name);
     run_.target.devices = numbers_.devices;
     const int64_t in_node = run_.target.machine.devices_of("node");

@@ -258,7 +258,7 @@ machine::Machine only_machine(const std::vector<ScoredRun>& runs) {
     throw UserError::of("the runs are of several machines, {}; fit one at a time, or name the one of all by --machine",
                         fmt::join(names, ", "));
   }
-  return machine::load(runs.front().run.target.machine.source());
+  return machine::load(runs.front().run.machine);
 }
 
 // Widens the interval of few runs to that of Student's t distribution.
