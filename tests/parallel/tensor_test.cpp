@@ -25,7 +25,7 @@ TEST(TensorParallel, GptInBf16WithAccumulationAndRecompute) {
                   .precision = config::Precision::bf16,
                   .recompute = config::Recompute::full,
                   .micro_batch = 2},
-                 {2, 4}, 10);
+                 {2, 4}, 40);
 }
 
 TEST(TensorParallel, GptWithTheErrorFunction) { expect_tensors({.model = "cut_gpt2_erf"}, {2}); }
