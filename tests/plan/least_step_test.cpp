@@ -48,8 +48,10 @@ TEST(LeastStep, TheFastestAreThoseOfSimulatingAll) {
   Target target{.machine = small_machine(), .software = {}, .devices = 8};
   const Prediction given = predict(config, target);
   const double most = given.fullest().memory.total();
-  for (const double memory : {1e12, 1.2 * most, 0.9 * most}) {
+  for (const auto& [memory, communicator] :
+       {std::pair(1e12, 0.0), {1.2 * most, 0.0}, {0.9 * most, 0.0}, {1.2 * most, 0.05 * most}}) {
     target.machine.device.memory_bytes = memory;
+    target.machine.communicators.bytes = communicator;
     for (const bool fewest_settings_first : {false, true}) {
       for (const double most_seconds : {1e30, 0.999 * given.step_seconds}) {
         for (const size_t count : {1, 3, 100}) {

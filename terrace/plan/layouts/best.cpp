@@ -18,6 +18,7 @@
 #include "terrace/base/text/units.h"
 #include "terrace/config/family.h"
 #include "terrace/plan/layouts/layout_space.h"
+#include "terrace/plan/memory/communicators.h"
 #include "terrace/plan/time/least_step.h"
 #include "terrace/plan/time/predicted_costs.h"
 #include "terrace/plan/time/tensor_reach.h"
@@ -126,11 +127,7 @@ class Search {
     on_all_cores(layouts_.size(), [&](size_t number) {
       const std::optional<PlannedRun> run = try_planned(number);
       if (!run) return;
-      Candidate one{.number = number};
-      for (int64_t stage = 0; stage < run->placement.stages; ++stage) {
-        one.bytes = std::max(one.bytes, stage_memory(*run, stage, target_.software).total() +
-                                            communicator_bytes(*run, stage, target_.machine.communicators));
-      }
+      Candidate one{.number = number, .bytes = needed_bytes(*run, target_)};
       if (one.bytes <= memory) {
         one.leaves_node = tensor_leaves_domain(run->mesh, target_.machine);
         if (options_.moves_constants) one.reach = move_sizes(layout_kind(*run, target_), errors_).reach();

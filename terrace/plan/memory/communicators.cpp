@@ -5,6 +5,7 @@
 #include <ranges>
 
 #include "terrace/mesh/shards.h"
+#include "terrace/plan/memory/stage_memory.h"
 #include "terrace/schedule/pipeline/placement.h"
 #include "terrace/schedule/step/step.h"
 
@@ -89,6 +90,15 @@ double communicator_bytes(const CommunicatorCount& count, const machine::Communi
 
 double communicator_bytes(const PlannedRun& run, int64_t stage, const machine::Communicators& each) {
   return each.bytes == 0 ? 0 : communicator_bytes(communicators_of(run, stage), each);
+}
+
+double needed_bytes(const PlannedRun& run, const Target& target) {
+  double most = 0;
+  for (int64_t stage = 0; stage < run.placement.stages; ++stage) {
+    most = std::max(most, stage_memory(run, stage, target.software).total() +
+                              communicator_bytes(run, stage, target.machine.communicators));
+  }
+  return most;
 }
 
 }  // namespace terrace::plan

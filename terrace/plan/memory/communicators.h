@@ -5,6 +5,7 @@
 
 #include "terrace/machine/machine.h"
 #include "terrace/plan/planned_run.h"
+#include "terrace/plan/target.h"
 
 namespace terrace::plan {
 
@@ -19,8 +20,8 @@ struct CommunicatorCount {
 };
 
 // The communicators that training connects for its whole duration (parallel::CutModel), on the first rank of a stage.
-// Other programs have groups of the same kinds and are counted alike. Sums within a batch norm have one more, which is
-// not counted.
+// Other programs have groups of the same kinds and are counted in the same way. Sums within a batch norm have one more,
+// which is not counted.
 CommunicatorCount communicators_of(const PlannedRun& run, int64_t stage);
 
 // Channels with which a message between two stages moves: as many multiprocessors of a GPU (comm/nccl).
@@ -29,5 +30,9 @@ inline constexpr int64_t channels_of_message = 4;
 // Bytes on the rank; 0 where the machine states none.
 double communicator_bytes(const CommunicatorCount& count, const machine::Communicators& each);
 double communicator_bytes(const PlannedRun& run, int64_t stage, const machine::Communicators& each);
+
+// Bytes of tensors and communicators on a rank of the stage that takes most. The run fits if they are at most those of
+// a device without Device::reserved_bytes.
+double needed_bytes(const PlannedRun& run, const Target& target);
 
 }  // namespace terrace::plan

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/plan/memory/communicators.h"
 #include "terrace/plan/time/tensor_reach.h"
 
 namespace terrace::plan {
@@ -19,14 +20,6 @@ struct BoundedLayout {
 
   auto operator<=>(const BoundedLayout&) const = default;
 };
-
-bool fits_memory(const PlannedRun& run, const Target& target) {
-  const double left = target.machine.device.memory_bytes - target.machine.device.reserved_bytes;
-  for (int64_t stage = 0; stage < run.placement.stages; ++stage) {
-    if (stage_memory(run, stage, target.software).total() > left) return false;
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -47,11 +40,12 @@ std::vector<Change> fastest_of(std::vector<Variation> variations, const Target& 
   const auto settings_of = [&](size_t number) {
     return options.fewest_settings_first ? variations[number].settings.size() : 0;
   };
+  const double memory = target.machine.device.memory_bytes - target.machine.device.reserved_bytes;
   std::vector<BoundedLayout> candidates;
   for (size_t number = 0; number < variations.size(); ++number) {
     try {
       const PlannedRun run = planned_run(variations[number].config, target);
-      if (!fits_memory(run, target)) continue;
+      if (needed_bytes(run, target) > memory) continue;
       const double least =
           least_step_seconds(run, PredictedCosts(run, target.machine, target.software, target.block_products));
       const bool leaves_node = tensor_leaves_domain(run.mesh, target.machine);
