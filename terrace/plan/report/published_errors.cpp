@@ -25,8 +25,6 @@ std::string_view built_in_published_errors();
 
 namespace {
 
-constexpr int64_t enough_for_percentiles = 40;
-
 // The value with so many of the others below it, by the nearest rank; the share is above 0.
 double percentile(const std::vector<double>& ascending, double share) {
   const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(ascending.size())));

@@ -19,6 +19,9 @@ std::string layout_kind(const PlannedRun& run, const Target& target);
 
 using PublishedErrors = machine::PredictionErrors;
 
+// Errors of so many runs or pairs are summed up by percentiles, and of fewer by their extremes.
+inline constexpr int64_t enough_for_percentiles = 40;
+
 // One run that was compared.
 struct ComparedRun {
   std::string kind = {}, family = {}, machine = {}, program = {};

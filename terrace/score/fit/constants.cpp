@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "terrace/config/names.h"
 
@@ -86,36 +87,14 @@ Constant launch_time() {
           .text = in(Measure::seconds)};
 }
 
-Constant bandwidth_of_tier(size_t tier, const std::string& name) {
-  return {.key = fmt::format("tiers.{}.link_bandwidth", name),
-          .doubt = doubt_of_links,
-          .value = [=](const Machine& machine) { return machine.tiers[tier].link_bandwidth; },
-          .scale =
-              [=](Machine& machine, double factor) {
-                machine.tiers[tier].link_bandwidth = product(machine.tiers[tier].link_bandwidth, factor);
-              },
-          .text = in(Measure::bytes_per_second)};
-}
-
-Constant latency_of_tier(size_t tier, const std::string& name) {
-  return {.key = fmt::format("tiers.{}.latency", name),
-          .doubt = doubt_of_overheads,
-          .value = [=](const Machine& machine) { return machine.tiers[tier].latency_seconds; },
-          .scale =
-              [=](Machine& machine, double factor) {
-                machine.tiers[tier].latency_seconds = product(machine.tiers[tier].latency_seconds, factor);
-              },
-          .text = in(Measure::seconds)};
-}
-
-Constant staging_bandwidth() {
-  return {
-      .key = "host.staging_bandwidth",
-      .doubt = doubt_of_links,
-      .value = [](const Machine& machine) { return machine.host.staging_bandwidth; },
-      .scale = [](Machine& machine,
-                  double factor) { machine.host.staging_bandwidth = product(machine.host.staging_bandwidth, factor); },
-      .text = in(Measure::bytes_per_second)};
+// A figure that nothing else depends on; `figure_of` returns a reference to it.
+template <typename Figure>
+Constant single(std::string key, double doubt, Measure measure, const Figure& figure_of) {
+  return {.key = std::move(key),
+          .doubt = doubt,
+          .value = [=](const Machine& machine) { return figure_of(machine); },
+          .scale = [=](Machine& machine, double factor) { figure_of(machine) = product(figure_of(machine), factor); },
+          .text = in(measure)};
 }
 
 }  // namespace
@@ -129,10 +108,19 @@ std::vector<Constant> constants_of(const Machine& machine) {
   constants.push_back(memory_bandwidth());
   if (machine.device.launch_seconds > 0) constants.push_back(launch_time());
   for (size_t tier = 0; tier < machine.tiers.size(); ++tier) {
-    constants.push_back(bandwidth_of_tier(tier, machine.tiers[tier].name));
-    constants.push_back(latency_of_tier(tier, machine.tiers[tier].name));
+    const std::string path = fmt::format("tiers.{}.", machine.tiers[tier].name);
+    constants.push_back(single(
+        path + "link_bandwidth", doubt_of_links,
+        Measure::bytes_per_second, [=](auto& of) -> auto& { return of.tiers[tier].link_bandwidth; }));
+    constants.push_back(single(
+        path + "latency", doubt_of_overheads,
+        Measure::seconds, [=](auto& of) -> auto& { return of.tiers[tier].latency_seconds; }));
   }
-  if (machine.host.staging_bandwidth > 0) constants.push_back(staging_bandwidth());
+  if (machine.host.staging_bandwidth > 0) {
+    constants.push_back(single(
+        "host.staging_bandwidth", doubt_of_links, Measure::bytes_per_second,
+        [](auto& of) -> auto& { return of.host.staging_bandwidth; }));
+  }
   return constants;
 }
 

@@ -5,16 +5,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <set>
-#include <thread>
 
 #include "terrace/base/error.h"
-#include "terrace/base/system/cores.h"
+#include "terrace/base/system/on_all_cores.h"
 #include "terrace/base/terminal/progress.h"
 #include "terrace/plan/prediction.h"
 #include "terrace/score/fit/constants.h"
@@ -73,15 +71,7 @@ class Fitter {
   std::vector<double> predicted_logs(const std::vector<double>& x) const {
     const machine::Machine machine = scaled(x);
     std::vector<double> logs(runs_.size());
-    std::atomic<size_t> next = 0;
-    std::vector<std::jthread> threads;
-    for (int64_t i = 0; i < usable_cores(); ++i) {
-      threads.emplace_back([&] {
-        for (size_t run = next++; run < runs_.size(); run = next++)
-          logs[run] = std::log(predicted_seconds(run, machine));
-      });
-    }
-    threads.clear();
+    on_all_cores(runs_.size(), [&](size_t run) { logs[run] = std::log(predicted_seconds(run, machine)); });
     return logs;
   }
 
@@ -160,17 +150,13 @@ class Fitter {
     weigh(equations_.known_unknowns(equations_.covariance()));
   }
 
-  double known(size_t constant, const SquareMatrix& covariance) const {
-    return 1 - covariance.at(constant, constant) / (constants_[constant].doubt * constants_[constant].doubt);
-  }
-
   // Takes the constants of which the runs say nothing out of the fit; returns whether there are any.
   bool drop_unknown() {
     const SquareMatrix covariance = equations_.covariance();
     std::vector<Constant> kept;
     std::vector<double> kept_x;
     for (size_t k = 0; k < constants_.size(); ++k) {
-      if (known(k, covariance) < least_known) {
+      if (equations_.known(k, covariance) < least_known) {
         unknown_.push_back(constants_[k].key);
       } else {
         kept.push_back(constants_[k]);
@@ -199,7 +185,7 @@ class Fitter {
                        .after = at(0),
                        .least = at(-reach),
                        .most = at(reach),
-                       .known = known(k, covariance)};
+                       .known = equations_.known(k, covariance)};
     one.before_text = constant.text(one.before);
     one.after_text = constant.text(one.after);
     one.least_text = constant.text(one.least);
@@ -286,7 +272,7 @@ double Fit::error_left_out() const {
 }
 
 std::vector<plan::PublishedErrors> expected_errors(const std::vector<FittedRun>& runs) {
-  constexpr int64_t least_runs = 3, enough_for_percentiles = 40;
+  constexpr int64_t least_runs = 3;
   std::vector<plan::ComparedRun> compared;
   std::map<std::string, std::vector<double>> logs;
   for (const FittedRun& one : runs) {
@@ -297,7 +283,7 @@ std::vector<plan::PublishedErrors> expected_errors(const std::vector<FittedRun>&
   std::vector<plan::PublishedErrors> errors = plan::summarize(compared);
   std::erase_if(errors, [](const plan::PublishedErrors& one) { return one.runs < least_runs; });
   for (plan::PublishedErrors& one : errors) {
-    if (one.runs < enough_for_percentiles) widen(one, logs[one.kind]);
+    if (one.runs < plan::enough_for_percentiles) widen(one, logs[one.kind]);
   }
   return errors;
 }

@@ -18,7 +18,7 @@ std::string mean_percent(double share) { return fmt::format("{:.1f}%", 100 * sha
 
 // The runs that say most about the constant, unless none says twice as much as runs do on average.
 std::string evidence_text(const Fit& fit, const FittedConstant& constant) {
-  if (constant.set_by.front().share * static_cast<double>(fit.runs.size()) < 2) return "all runs alike";
+  if (constant.set_by.front().share * static_cast<double>(fit.runs.size()) < 2) return "all runs about equally";
   std::vector<std::string> parts;
   for (const Evidence& one : constant.set_by) {
     parts.push_back(fmt::format("{} {:.0f}%", label_of(fit.runs[one.run].scored.run), 100 * one.share));

@@ -65,9 +65,13 @@ std::vector<double> Equations::step_without(size_t equation, const SquareMatrix&
   return step;
 }
 
+double Equations::known(size_t unknown, const SquareMatrix& covariance) const {
+  return 1 - covariance.at(unknown, unknown) / (doubts[unknown] * doubts[unknown]);
+}
+
 double Equations::known_unknowns(const SquareMatrix& covariance) const {
   double known = 0;
-  for (size_t k = 0; k < doubts.size(); ++k) known += 1 - covariance.at(k, k) / (doubts[k] * doubts[k]);
+  for (size_t k = 0; k < doubts.size(); ++k) known += this->known(k, covariance);
   return known;
 }
 

@@ -38,6 +38,8 @@ struct Equations {
   std::vector<double> step(const SquareMatrix& covariance, const std::vector<double>& x) const;
   // The step from the most likely x to the one without the equation: of all but it.
   std::vector<double> step_without(size_t equation, const SquareMatrix& covariance) const;
+  // The part of the doubt about an unknown that the equations remove, 0 to 1.
+  double known(size_t unknown, const SquareMatrix& covariance) const;
   // The number of unknowns that the equations set, each counted by how much of its doubt they remove.
   double known_unknowns(const SquareMatrix& covariance) const;
 };
