@@ -37,6 +37,7 @@ class FlightRecorder {
   explicit FlightRecorder(int64_t rank) : rank_(rank) {}
 
   int64_t rank() const { return rank_; }
+  uint64_t calls() const { return next_ticket_.load(); }  // made so far
 
   // Returns the number of the group for enter().
   int64_t add_group(const mesh::Group& group);

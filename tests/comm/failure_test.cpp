@@ -172,6 +172,34 @@ TEST(Failure, NamesTheRankThatAWaitingRankWaitsFor) {
   run();
 }
 
+// Rank 0 waits for rank 1, which waits for rank 2, which waits for rank 0: nobody has a limit, and nobody ends.
+TEST(Failure, EndsRanksThatWaitForEachOtherForEver) {
+  const auto run = [] {
+    run_threads(4, {.timeout_seconds = 3600}, [](World& world) {
+      const int64_t rank = world.rank();
+      if (rank == 3) return;
+      const auto comm = world.connect({"ring", {0, 1, 2}});
+      float data = 1;
+      comm->receive(&data, 1, Type::fp32, (rank + 1) % 3, label).wait();
+    });
+  };
+  EXPECT_THAT(run, testing::ThrowsMessage<CommError>(
+                       AllOf(StartsWith("deadlock: every rank waits for another one; rank 0 waits for rank 1; its last "
+                                        "call is receive(ring)"),
+                             HasSubstr("; rank 1 waits for rank 2;"), HasSubstr("; rank 2 waits for rank 0;"))));
+}
+
+// The others wait for longer than it takes to see a deadlock, but one computes.
+TEST(Failure, WaitingForARankThatComputesIsNoDeadlock) {
+  run_threads(3, {.timeout_seconds = 3600}, [](World& world) {
+    const auto comm = world.connect({"data", {0, 1, 2}});
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+    int64_t data = 1;
+    comm->all_reduce(&data, 1, Type::int64, label).wait();
+    EXPECT_EQ(data, 3);
+  });
+}
+
 TEST(Failure, CallsMadeBeforeARankEndedComplete) {
   run_threads(2, {}, [](World& world) {
     const auto comm = world.connect({"data", {0, 1}});

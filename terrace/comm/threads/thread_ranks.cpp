@@ -16,6 +16,7 @@ namespace terrace::comm {
 namespace {
 
 constexpr auto request_poll_interval = std::chrono::milliseconds(100);  // between checks for requests of reports
+constexpr int deadlock_looks = 20;                                      // in succession at which nothing has changed
 
 std::string message_of(const std::exception_ptr& failure) {
   try {
@@ -142,6 +143,41 @@ void ThreadRanks::report_if_asked() {
   write_flights();
 }
 
+bool ThreadRanks::waits_for_ever(int64_t rank) const { return !waited_for_[static_cast<size_t>(rank)].ranks().empty(); }
+
+// Every rank that has not ended is inside a wait for a call that another rank has not made, so none of them will make
+// one: calls are made by the thread that waits. That is certain at one look if all waits were read at the same time;
+// since they are read one after the other, it must hold for two seconds without a new call.
+void ThreadRanks::look_for_deadlock() {
+  uint64_t calls = 0;
+  for (const FlightRecorder& flight : flights_) calls += flight.calls();
+  bool all_wait = calls == std::exchange(calls_before_, calls) && !still_running().empty();
+  for (int64_t rank = 0; rank < size() && all_wait; ++rank) all_wait = has_ended(rank) || waits_for_ever(rank);
+  if (!all_wait) {
+    idle_looks_ = 0;
+    return;
+  }
+  if (++idle_looks_ < deadlock_looks) return;
+  abort(describe_deadlock(), still_running().front());
+}
+
+// Follows the waits from the first rank to one that was met before.
+std::string ThreadRanks::describe_deadlock() const {
+  std::string text = "deadlock: every rank waits for another one";
+  std::vector<int64_t> met;
+  for (int64_t rank = still_running().front(); std::ranges::find(met, rank) == met.end();) {
+    met.push_back(rank);
+    const std::vector<int64_t> waits_for = waited_for_[static_cast<size_t>(rank)].ranks();
+    if (waits_for.empty()) break;
+    if (std::ssize(met) <= most_named) {
+      text += fmt::format("; rank {} waits for rank {}; {}", rank, waits_for.front(),
+                          flights_[static_cast<size_t>(rank)].describe_last_call());
+    }
+    rank = waits_for.front();
+  }
+  return text;
+}
+
 void ThreadRanks::write_flights() const {
   if (options_.flight_folder.empty()) return;
   const std::lock_guard lock(writing_);
@@ -179,6 +215,7 @@ bool ThreadRanks::wait_for_end() {
   while (!changed_.wait_for(lock, request_poll_interval, over)) {
     lock.unlock();
     report_if_asked();
+    look_for_deadlock();
     lock.lock();
   }
   return changed_.wait_for(lock, std::chrono::duration<double>(patience_seconds()), all_ended);

@@ -97,7 +97,7 @@ class ThreadRanks {
   void end(int64_t rank, const std::exception_ptr& failure);
   // Returns when all ranks have ended, or false where some have not ended patience_seconds() after the first failure.
   // That is the time-out, and at least the time that unwinding takes on a busy machine. Until then it writes the last
-  // calls when a report is requested.
+  // calls when a report is requested, and makes all calls fail where every rank waits for another one for ever.
   bool wait_for_end();
   double patience_seconds() const;
   bool has_ended(int64_t rank) const { return ended_[static_cast<size_t>(rank)].load(); }
@@ -108,6 +108,9 @@ class ThreadRanks {
  private:
   void notify_all_ranks();
   void report_if_asked();
+  void look_for_deadlock();
+  bool waits_for_ever(int64_t rank) const;
+  std::string describe_deadlock() const;
   void write_flights() const;
 
   const WorldOptions options_;
@@ -117,6 +120,9 @@ class ThreadRanks {
   std::vector<std::atomic<bool>> ended_;
   std::deque<FlightRecorder> flights_;
   int reports_;  // requests for reports that were answered
+  // The looks in succession at which all ranks waited for others, and the calls that were made before the first one.
+  int idle_looks_ = 0;
+  uint64_t calls_before_ = 0;
   std::atomic<bool> aborted_ = false;
   mutable std::mutex writing_;
   mutable std::mutex mutex_;
