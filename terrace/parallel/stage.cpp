@@ -5,7 +5,10 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <set>
+#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/parallel/transfer.h"
@@ -13,9 +16,18 @@
 namespace terrace::parallel {
 namespace {
 
-void drop(nn::Parameter& parameter) {
-  const auto nowhere = parameter.value.options().device(at::kMeta).requires_grad(false);
-  parameter.value = at::empty(parameter.value.sizes(), nowhere).set_requires_grad(true);
+// A tensor of these sizes without memory. Nobody computes with the parameters of other stages, so all of one shape
+// share a tensor, on all ranks that are threads: a rank of a model with a hundred layers has thousands of them.
+at::Tensor nowhere(const at::Tensor& like) {
+  static std::mutex mutex;
+  static std::map<std::pair<at::ScalarType, std::vector<int64_t>>, at::Tensor> known;
+  const std::lock_guard lock(mutex);
+  at::Tensor& tensor = known[{like.scalar_type(), like.sizes().vec()}];
+  if (!tensor.defined()) {
+    const auto options = like.options().device(at::kMeta).requires_grad(false);
+    tensor = at::empty(like.sizes(), options).set_requires_grad(true);
+  }
+  return tensor;
 }
 
 // The stage that computes the segment.
@@ -71,7 +83,7 @@ Stage::Stage(models::Model& model, comm::World& world, const schedule::ResolvedL
     const bool kept = std::ranges::binary_search(own_.held, number);
     const bool copy = std::ranges::binary_search(own_.copies, number);
     for (nn::Parameter* parameter : segment_parameters(model, segment(number))) {
-      if (!kept) drop(*parameter);
+      if (!kept) parameter->value = nowhere(parameter->value);
       if (copy) parameter->mark.counted = false;
       for (RowRange& rows : parameter->mark.row_ranges) rows.counted = rows.counted && !copy;
     }

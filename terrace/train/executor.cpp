@@ -359,6 +359,7 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
     if (recorder_ != nullptr) recorder_->end();
   }
   settled_micro_batches_ = memory_calls(model_.device()) == calls ? num_micro_batches : 0;
+  last_losses_ = std::move(step.losses);
 }
 
 void Executor::evaluate(Step& step) {

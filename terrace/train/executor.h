@@ -39,6 +39,10 @@ class Executor {
   // has taken no memory from the GPU.
   void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, const StepEnd& end);
 
+  // The losses of each micro-batch of the last run(), as the model's loss() gave them; none if another stage computes
+  // them.
+  const std::vector<models::Tensors>& last_losses() const { return last_losses_; }
+
   // The sums of the losses of one micro-batch, without counts and gradients; no_sums() if another stage computes them.
   // Called by all ranks of the model-parallel group together.
   observe::TermSums evaluate(const models::Batch& batch);
@@ -75,6 +79,7 @@ class Executor {
   config::Recompute recompute_;
   parallel::StageTransfers transfers_;
   StepRecorder* recorder_ = nullptr;
+  std::vector<models::Tensors> last_losses_;
   int64_t settled_micro_batches_ = 0;  // micro-batches of the last step if it took no memory from the device, else 0
 };
 

@@ -91,13 +91,17 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       own_(*model_, *world_, schedule::resolved_layout(config, unit_table_, world_->size(), world_->ranks_per_node()),
            config, parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
       micro_batch_(schedule::micro_batch_of(config, mesh().size("data"))),
+      sample_flops_(schedule::counted_flops(unit_table_)),
+      tensors_of_model_(schedule::batch_tensors_of(unit_table_)),
       tensor_names_(names_read(unit_table_, own_.cut.stage)),
       data_record_(
           Json::parse(broadcast_result(*own_.cut.groups.control, [this] { return data_->identity().dump(); }))),
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train, config.phases),
       batches_ahead_([this](int64_t step, std::stop_token stop) { return batches_on_host(step, std::move(stop)); },
-                     config.train.steps, making_threads(config, device_, *world_)) {}
+                     config.train.steps, making_threads(config, device_, *world_)) {
+  unit_table_ = {};  // of a long model it is larger than a rank's weights
+}
 
 int64_t Trainer::sum_of(int64_t value, const char* what) {
   own_.cut.groups.control->all_reduce(&value, 1, comm::Type::int64, {.what = what}).wait();
@@ -190,8 +194,7 @@ StepReport Trainer::step() {
   if (!report.skipped) {
     const std::vector<models::Batch> batches = micro_batches(step);
     const StepCounts counts = summed_counts(batches);
-    report.flops =
-        samples_differ() ? counts.flops : schedule::counted_flops(unit_table_) * static_cast<double>(samples);
+    report.flops = samples_differ() ? counts.flops : sample_flops_ * static_cast<double>(samples);
     const models::Pass pass{.seed = config_.train.seed,
                             .step = step,
                             .gradient_scales = models::gradient_scales(losses_, counts.of_losses, loss_scale_.scale)};
@@ -411,7 +414,7 @@ void Trainer::stage_data() {
   const data::StageConfig stage = data::data_of_family(config_).stage(config_);
   if (!stage.stages() || all_steps_done()) return;
   stage_ = std::make_shared<DataStage>(
-      *data_, *world_, *own_.cut.groups.control, schedule::batch_tensors_of(unit_table_),
+      *data_, *world_, *own_.cut.groups.control, tensors_of_model_,
       DataStageRequest{
           .config = stage,
           .first_step = steps_done_ + 1,

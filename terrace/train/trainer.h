@@ -136,6 +136,10 @@ class Trainer {
   // The text of one rank, on every rank. Called by all ranks at the same place.
   std::string of_rank(int64_t rank, std::string text, const char* what);
 
+  const std::vector<models::LossTerm>& losses() const { return losses_; }  // of the model
+  // See Executor::last_losses.
+  const std::vector<models::Tensors>& last_losses() const { return own_.step.last_losses(); }
+
   // See Executor::record.
   void record_steps(StepRecorder* recorder) { own_.step.record(recorder); }
 
@@ -237,9 +241,11 @@ class Trainer {
   std::unique_ptr<models::Model> model_;
   std::vector<models::LossTerm> losses_;
   std::vector<observe::Figure> figures_;
-  schedule::UnitTable unit_table_;  // of one sample
+  schedule::UnitTable unit_table_;  // of one sample; empty once the trainer is made
   RankModel own_;
   int64_t micro_batch_;
+  double sample_flops_ = 0;             // counted FLOPs of one sample
+  data::TensorNames tensors_of_model_;  // of a batch, that any unit reads
   data::TensorNames tensor_names_;
   Json data_record_;  // data_->identity(), computed by one rank for all
   optim::LossScale loss_scale_;

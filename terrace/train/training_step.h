@@ -42,6 +42,9 @@ class TrainingStep {
   // See Executor::record.
   void record(StepRecorder* recorder) { executor_.record(recorder); }
 
+  // See Executor::last_losses.
+  const std::vector<models::Tensors>& last_losses() const { return executor_.last_losses(); }
+
   // See Executor::evaluate.
   observe::TermSums evaluate(const models::Batch& batch) { return executor_.evaluate(batch); }
   // See Executor::outputs.
