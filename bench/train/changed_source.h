@@ -58,8 +58,8 @@ class ChangedData : public data::DataOfFamily {
   std::vector<std::pair<std::string, std::string>> file_facts(const config::Config& config) const override {
     return data_.file_facts(config);
   }
-  data::MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const override {
-    return data_.random_batch(config, first, count);
+  data::MicroBatch random_batch(const config::Config& config, std::span<const int64_t> samples) const override {
+    return data_.random_batch(config, samples);
   }
 
  private:

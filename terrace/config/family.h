@@ -54,6 +54,10 @@ struct Settings {
   // Used by verify. Makes [model] so small that a laptop trains it in a moment, but keeps its kinds of layers and the
   // ratios of their sizes. The layout must still fit the model.
   void (*shrink)(Config&) = nullptr;
+  // Used by rehearse. Makes the tensors of [model] as small as the layout allows, or about as wide as `width` (0: as
+  // small as possible) where that is more, and keeps its layers and everything else that decides which units there are.
+  // Null: the model stays as it is.
+  void (*narrow)(Config&, int64_t width) = nullptr;
   // Whether each data-parallel rank takes the same number of samples, in micro-batches of train.micro_batch samples. If
   // not, the family's data source decides how to divide a step's samples among the ranks.
   bool equal_shares = true;

@@ -1,6 +1,8 @@
 // Finds the part of a configuration's family that knows its data.
 #include "terrace/data/data_of_family.h"
 
+#include <numeric>
+
 #include "terrace/base/error.h"
 #include "terrace/config/family.h"
 
@@ -11,6 +13,12 @@ void DataOfFamily::choose_held_out(config::Config& config, const HeldOutChoice& 
   throw UserError::of(
       "models of model.family = \"{}\" are evaluated on samples that do not overlap; leave --stride out",
       config.family->name);
+}
+
+std::vector<int64_t> consecutive_samples(int64_t first, int64_t count) {
+  std::vector<int64_t> samples(static_cast<size_t>(count));
+  std::iota(samples.begin(), samples.end(), first);
+  return samples;
 }
 
 const DataOfFamily& data_of_family(const config::Config& config) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,9 +58,12 @@ class DataOfFamily {
   // Returns what makes datasets of the family in terrace data prepare; null where the family makes none.
   virtual const Preparation* preparation() const { return nullptr; }
 
-  // Makes a batch for verify: samples first .. first + count - 1 as a function of train.seed and their numbers.
-  virtual MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const = 0;
+  // Makes a batch for verify and rehearse, which read no files: each sample is a function of train.seed and its number.
+  virtual MicroBatch random_batch(const config::Config& config, std::span<const int64_t> samples) const = 0;
 };
+
+// Returns the numbers first .. first + count - 1.
+std::vector<int64_t> consecutive_samples(int64_t first, int64_t count);
 
 // Returns the part of the configuration's family that knows its data.
 const DataOfFamily& data_of_family(const config::Config& config);

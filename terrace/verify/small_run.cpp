@@ -31,7 +31,8 @@ namespace {
 
 // `first` is the sample's number in the whole run.
 models::Batch random_batch(const config::Config& config, int64_t first, int64_t count, const at::Device& device) {
-  return models::to_device(models::on_host(data::data_of_family(config).random_batch(config, first, count)), device);
+  const std::vector<int64_t> samples = data::consecutive_samples(first, count);
+  return models::to_device(models::on_host(data::data_of_family(config).random_batch(config, samples)), device);
 }
 
 double loss_scale(const config::TrainConfig& train) {
@@ -41,7 +42,7 @@ double loss_scale(const config::TrainConfig& train) {
 // The count of each loss of the model: the number of things over which the loss is summed in the step.
 std::vector<double> step_counts(const config::Config& config, int64_t step) {
   const data::MicroBatch batch = data::data_of_family(config).random_batch(
-      config, (step - 1) * config.train.global_batch, config.train.global_batch);
+      config, data::consecutive_samples((step - 1) * config.train.global_batch, config.train.global_batch));
   std::vector<double> counts;
   for (const double count : batch.counts) counts.push_back(models::divisor_of(count));
   return counts;

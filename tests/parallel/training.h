@@ -145,7 +145,7 @@ inline models::Batch batch_of(int64_t step, int64_t first, int64_t count, const 
   if (is_vit(model)) {
     config::Config config = vit_config(model);
     config.train.seed += static_cast<uint64_t>(step);
-    return models::on_host(data::data_of_family(config).random_batch(config, first, count));
+    return models::on_host(data::data_of_family(config).random_batch(config, data::consecutive_samples(first, count)));
   }
   const auto integers = at::TensorOptions().dtype(at::kLong);
   models::Batch batch{.samples = at::arange(first, first + count, integers),

@@ -146,15 +146,11 @@ const data::Preparation* GnnData::preparation() const {
   return &preparation;
 }
 
-data::MicroBatch GnnData::random_batch(const config::Config& config, int64_t first, int64_t count) const {
+data::MicroBatch GnnData::random_batch(const config::Config& config, std::span<const int64_t> samples) const {
   const ModelConfig& model = model_of(config);
   std::vector<RandomGraph> random;
   std::vector<data::GraphToBatch> graphs;
-  std::vector<int64_t> numbers;
-  for (int64_t sample = first; sample < first + count; ++sample) {
-    numbers.push_back(sample);
-    random.push_back(random_graph(model, config.train.seed, sample));
-  }
+  for (const int64_t sample : samples) random.push_back(random_graph(model, config.train.seed, sample));
   int64_t edges = 0;
   for (RandomGraph& one : random) {
     one.graph.species = one.species;
@@ -174,7 +170,7 @@ data::MicroBatch GnnData::random_batch(const config::Config& config, int64_t fir
   for (data::GraphLabel& label : request.labels) label.offset = data::LabelOffset::none;
   return data::graph_batch(request, plain_statistics(model),
                            {.atoms = model.num_atom_features(), .edges = model.num_edge_features()}, graphs,
-                           std::move(numbers), edges, names);
+                           {samples.begin(), samples.end()}, edges, names);
 }
 
 }  // namespace terrace::models::gnn

@@ -18,7 +18,7 @@ class GnnData : public data::DataOfFamily {
   std::string keep_statistics(config::Config& config, const AttachedPaths& attached) const override;
   const data::Preparation* preparation() const override;
   // Graphs of up to five atoms, some of them with no edges and some without labels.
-  data::MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const override;
+  data::MicroBatch random_batch(const config::Config& config, std::span<const int64_t> samples) const override;
 };
 
 }  // namespace terrace::models::gnn

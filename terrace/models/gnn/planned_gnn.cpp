@@ -23,6 +23,7 @@ config::Settings gnn_settings() {
       .settings_of_earlier = settings_of_earlier,
       .layers = [](const config::Config& config) { return model_of(config).layers; },
       .shrink = shrink,
+      .narrow = narrow,
       .equal_shares = false,
       .sizes = {"atoms", "edges"},
   };

@@ -1,4 +1,4 @@
-// Opens and checks the corpora of a GPT, and makes the random tokens that verify trains on.
+// Opens and checks the corpora of a GPT, and makes the random tokens that verify and rehearse train on.
 #include "terrace/models/gpt/gpt_data.h"
 
 #include "terrace/base/error.h"
@@ -52,14 +52,15 @@ void GptData::take_attached(config::Config& config, const AttachedPaths& attache
 }
 
 // Each token is a function of the seed, the number of its sequence and its place in the sequence.
-data::MicroBatch GptData::random_batch(const config::Config& config, int64_t first, int64_t count) const {
+data::MicroBatch GptData::random_batch(const config::Config& config, std::span<const int64_t> samples) const {
   const ModelConfig& model = model_of(config);
   const PhiloxKey key = stream_key(config.train.seed, "verify tokens");
+  const int64_t count = std::ssize(samples);
   const auto size = static_cast<size_t>(count * model.sequence);
   std::vector<int64_t> tokens(size), targets(size), positions(size), documents(size);
   data::MicroBatch batch{.counts = {static_cast<double>(count * model.sequence)}};
   size_t at = 0;
-  for (int64_t sequence = first; sequence < first + count; ++sequence) {
+  for (const int64_t sequence : samples) {
     batch.samples.push_back(sequence);
     for (int64_t place = 0; place < model.sequence; ++place, ++at) {
       const PhiloxBlock draw = philox_at(key, static_cast<uint64_t>(sequence), static_cast<uint64_t>(place));

@@ -16,7 +16,7 @@ class GptData : public data::DataOfFamily {
                 const AttachedPaths& attached) const override;
   void choose_held_out(config::Config& config, const HeldOutChoice& choice) const override;
   void take_attached(config::Config& config, const AttachedPaths& attached) const override;
-  data::MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const override;
+  data::MicroBatch random_batch(const config::Config& config, std::span<const int64_t> samples) const override;
 };
 
 }  // namespace terrace::models::gpt

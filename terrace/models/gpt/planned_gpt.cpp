@@ -28,6 +28,7 @@ config::Settings settings() {
       .derive = [](config::Config& config) { derive(model_of(config)); },
       .layers = [](const config::Config& config) { return model_of(config).layers; },
       .shrink = shrink,
+      .narrow = narrow,
   };
   append(settings.keys, data::text_keys());
   append(settings.rules, data::text_rules());

@@ -21,6 +21,7 @@ config::Settings vit_settings() {
       .derive = derive,
       .layers = [](const config::Config& config) { return model_of(config).layers; },
       .shrink = shrink,
+      .narrow = narrow,
   };
   for (const config::Key& key : data::fields_keys()) settings.keys.push_back(key);
   for (const config::Rule& rule : data::fields_rules()) settings.rules.push_back(rule);

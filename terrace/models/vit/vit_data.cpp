@@ -74,15 +74,16 @@ const data::Preparation* VitData::preparation() const {
 }
 
 // Each number is a function of the seed, of the tensor, of its sample and of its place in the sample.
-data::MicroBatch VitData::random_batch(const config::Config& config, int64_t first, int64_t count) const {
+data::MicroBatch VitData::random_batch(const config::Config& config, std::span<const int64_t> samples) const {
   const ModelConfig& model = model_of(config);
-  data::MicroBatch batch{.counts = std::vector<double>(num_terms, static_cast<double>(count))};
-  for (int64_t sample = first; sample < first + count; ++sample) batch.samples.push_back(sample);
+  const int64_t count = std::ssize(samples);
+  data::MicroBatch batch{.samples = {samples.begin(), samples.end()},
+                         .counts = std::vector<double>(num_terms, static_cast<double>(count))};
   const auto add = [&](const char* name, std::vector<int64_t> sizes, const auto& value_of) {
     const PhiloxKey key = stream_key(config.train.seed, name);
     const int64_t of_sample = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
     std::vector<float> values;
-    for (int64_t sample = first; sample < first + count; ++sample) {
+    for (const int64_t sample : samples) {
       for (int64_t i = 0; i < of_sample; ++i) {
         const PhiloxBlock draw = philox_at(key, static_cast<uint64_t>(sample), static_cast<uint64_t>(i));
         values.push_back(value_of(static_cast<float>(draw[0] % 1024) / 1024));

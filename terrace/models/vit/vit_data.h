@@ -23,7 +23,7 @@ class VitData : public data::DataOfFamily {
   void take_attached(config::Config& config, const AttachedPaths& attached) const override;
   std::string keep_statistics(config::Config& config, const AttachedPaths& attached) const override;
   const data::Preparation* preparation() const override;
-  data::MicroBatch random_batch(const config::Config& config, int64_t first, int64_t count) const override;
+  data::MicroBatch random_batch(const config::Config& config, std::span<const int64_t> samples) const override;
 };
 
 }  // namespace terrace::models::vit

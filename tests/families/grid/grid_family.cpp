@@ -49,13 +49,14 @@ class DataOfGrids : public data::DataOfFamily {
     static const GridPreparation preparation;
     return &preparation;
   }
-  data::MicroBatch random_batch(const Config& config, int64_t first, int64_t count) const override {
+  data::MicroBatch random_batch(const Config& config, std::span<const int64_t> samples) const override {
+    const int64_t count = std::ssize(samples);
     const ModelConfig& model = model_of(config);
     const PhiloxKey key = stream_key(config.train.seed, "verify grids");
     const auto variables = static_cast<int64_t>(model.variables.size());
     const auto numbers = [&](int64_t columns, uint64_t stream) {
       std::vector<float> values;
-      for (int64_t sample = first; sample < first + count; ++sample) {
+      for (const int64_t sample : samples) {
         for (int64_t i = 0; i < model.places() * columns; ++i) {
           const PhiloxBlock draw = philox_at(key, static_cast<uint64_t>(sample), static_cast<uint64_t>(i) * 2 + stream);
           values.push_back(static_cast<float>(draw[0] % 64) / 32 - 1);
@@ -69,7 +70,7 @@ class DataOfGrids : public data::DataOfFamily {
     for (const double one : variable_weights(model)) of_variables += one;
     weight *= static_cast<double>(count);
     data::MicroBatch batch{.counts = {weight * of_variables, weight, weight, static_cast<double>(count)}};
-    for (int64_t sample = first; sample < first + count; ++sample) batch.samples.push_back(sample);
+    batch.samples.assign(samples.begin(), samples.end());
     batch.tensors["fields"] = numbers(variables + 1, 0);
     batch.tensors["targets"] = numbers(variables, 1);
     batch.tensors["weights"] = data::HostTensor::of(std::span<const float>(weights), {model.places()});

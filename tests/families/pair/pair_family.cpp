@@ -143,13 +143,11 @@ class PairData : public data::DataOfFamily {
     return {{path, checksum(MappedFile(path).bytes())}};
   }
   // The first three samples have no items, the others at most three.
-  data::MicroBatch random_batch(const Config& config, int64_t first, int64_t count) const override {
+  data::MicroBatch random_batch(const Config& config, std::span<const int64_t> samples) const override {
     const PhiloxKey key = stream_key(config.train.seed, "verify pairs");
-    std::vector<int64_t> numbers;
-    std::vector<std::vector<float>> samples;
-    for (int64_t number = first; number < first + count; ++number) {
-      std::vector<float>& sample = samples.emplace_back();
-      numbers.push_back(number);
+    std::vector<std::vector<float>> values;
+    for (const int64_t number : samples) {
+      std::vector<float>& sample = values.emplace_back();
       for (int64_t item = 0; item < (number < 3 ? 0 : number % 4); ++item) {
         const PhiloxBlock draw = philox_at(key, static_cast<uint64_t>(number), static_cast<uint64_t>(item));
         for (int64_t i = 0; i < numbers_per_item; ++i) {
@@ -157,7 +155,7 @@ class PairData : public data::DataOfFamily {
         }
       }
     }
-    return micro_batch_of(std::move(numbers), samples, {"features", "targets", "owner"});
+    return micro_batch_of({samples.begin(), samples.end()}, values, {"features", "targets", "owner"});
   }
 };
 

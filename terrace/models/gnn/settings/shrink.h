@@ -1,10 +1,14 @@
 // Makes a graph network small for verify.
 #pragma once
 
+#include <cstdint>
+
 #include "terrace/config/config.h"
 
 namespace terrace::models::gnn {
 
 void shrink(config::Config& config);
+// See config::Settings::narrow.
+void narrow(config::Config& config, int64_t width);
 
 }  // namespace terrace::models::gnn
