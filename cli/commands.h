@@ -19,6 +19,7 @@ void add_export_command(CLI::App& app);
 void add_import_command(CLI::App& app);
 void add_report_command(CLI::App& app);
 void add_verify_command(CLI::App& app);
+void add_rehearse_command(CLI::App& app);
 void add_calibrate_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_plan_command(CLI::App& app);

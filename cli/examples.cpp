@@ -62,6 +62,10 @@ std::vector<Example> examples_about_runs() {
       {"report", "terrace report runs/tiny --json", "Print the figures as JSON, for a script"},
       {"verify", "terrace verify configs/tiny.toml --set layout.sharding=zero3 --ranks 4",
        "Check a layout on four ranks before a long run"},
+      {"rehearse",
+       "terrace rehearse configs/frontier-22b.toml --machine frontier --devices 64 --set layout.tensor=2 --set "
+       "layout.pipeline=4 --set layout.sharding=zero1 --micro-batches 4",
+       "Run all ranks of a launch here, with a narrowed model"},
       {"plan",
        "terrace plan configs/frontier-175b.toml --machine frontier --devices 1024 --set layout.tensor=4 --set "
        "layout.pipeline=16 --set layout.sharding=zero1",

@@ -58,6 +58,7 @@ int run(int argc, char** argv) {
   terrace::cli::add_import_command(app);
   terrace::cli::add_report_command(app);
   terrace::cli::add_verify_command(app);
+  terrace::cli::add_rehearse_command(app);
   terrace::cli::add_plan_command(app);
   terrace::cli::add_simulate_command(app);
   terrace::cli::add_search_command(app);

@@ -22,6 +22,7 @@ void add_predict_command(CLI::App&) {}
 void add_export_command(CLI::App&) {}
 void add_import_command(CLI::App&) {}
 void add_verify_command(CLI::App&) {}
+void add_rehearse_command(CLI::App&) {}
 void add_calibrate_command(CLI::App&) {}
 void add_ensemble_command(CLI::App&) {}
 void add_doctor_command(CLI::App&) {}
@@ -35,9 +36,9 @@ std::unique_ptr<data::PrepareRanks> connect_preparing_ranks() {
 }
 
 const BuildKind& build_kind() {
-  static constexpr std::array<std::string_view, 12> missing = {"train",     "evaluate", "generate", "forecast",
-                                                               "score",     "export",   "import",   "verify",
-                                                               "calibrate", "ensemble", "predict",  "doctor"};
+  static constexpr std::array<std::string_view, 13> missing = {
+      "train",  "evaluate", "generate",  "forecast", "score",   "export", "import",
+      "verify", "rehearse", "calibrate", "ensemble", "predict", "doctor"};
   static constexpr BuildKind kind = {
       .about = "Predicts, simulates and reports runs that train large models. This build, the planner, trains none.",
       .summary = "predict and report the training of large models",

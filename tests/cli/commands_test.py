@@ -12,7 +12,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
 # Makes flock and fsync of a program fail or wait; environment variables say how (tests/house/system_faults.cpp).
 SYSTEM_FAULTS = {"LD_PRELOAD": str(TERRACE.parent / "tests/house/libsystem_faults.so")}
-COMMANDS = ("train", "evaluate", "data", "generate", "forecast", "score", "predict", "export", "import", "report", "verify", "plan", "simulate",
+COMMANDS = ("train", "evaluate", "data", "generate", "forecast", "score", "predict", "export", "import", "report", "verify", "rehearse", "plan", "simulate",
             "search", "explain", "ensemble", "launch", "status", "calibrate", "doctor", "completion", "man")
 
 TINY = """[model]

@@ -1,0 +1,99 @@
+// terrace rehearse CONFIG: trains a narrowed model on all ranks of a run, as threads of this process.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/interruption.h"
+#include "cli/json_errors.h"
+#include "cli/planned_target.h"
+#include "cli/ranges.h"
+#include "terrace/base/error.h"
+#include "terrace/base/text/json.h"
+#include "terrace/config/family.h"
+#include "terrace/models/families.h"
+#include "terrace/rehearse/rehearsal.h"
+
+namespace terrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct RehearseArguments {
+  PlannedTarget target;
+  rehearse::RehearsalOptions options;
+  std::string output;
+  bool json = false, one_rank = true;
+};
+
+// The folder of a rehearsal that names none: removed at the end.
+class RunFolder {
+ public:
+  explicit RunFolder(const std::string& given)
+      : path_(given.empty() ? fs::temp_directory_path() / fmt::format("terrace_rehearsal_{}", getpid())
+                            : fs::path(given)),
+        is_kept_(!given.empty()) {}
+  ~RunFolder() {
+    std::error_code ignored;
+    if (!is_kept_) fs::remove_all(path_, ignored);
+  }
+  RunFolder(const RunFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  bool is_kept_;
+};
+
+void rehearse_run(RehearseArguments& arguments) {
+  stop_on_signals();
+  config::Config config = arguments.target.load_config();
+  config.family = config::find_family(models::families(), config.family->name);  // with the parts that train
+  const plan::Target target = arguments.target.load_target();
+  const RunFolder folder(arguments.output);
+  arguments.options.narrow.folder = folder.path();
+  arguments.options.compares = arguments.one_rank;
+  const rehearse::Rehearsal rehearsal = rehearse::rehearse(config, target, arguments.options);
+  fmt::print("{}", arguments.json ? rehearse::json_of(rehearsal).dump() + "\n" : rehearse::text_of(rehearsal));
+  if (rehearsal.holds()) return;
+  throw UserError(
+      "the losses of all ranks differ from those of one rank by more than rounding explains; terrace verify "
+      "finds the first operation that differs",
+      ExitCode::failure);
+}
+
+}  // namespace
+
+void add_rehearse_command(CLI::App& app) {
+  auto arguments = std::make_shared<RehearseArguments>();
+  CLI::App* command = app.add_subcommand(
+      "rehearse",
+      "Run all ranks of a training here, as threads and with a narrowed model, before the machine is there");
+  arguments->target.add_to(*command);
+  rehearse::NarrowOptions& narrow = arguments->options.narrow;
+  command
+      ->add_option("--width", narrow.width,
+                   "Width of the narrowed model (if not given, the least that the layout allows)")
+      ->check(positive());
+  command->add_option("--steps", narrow.steps, "Steps to train")->capture_default_str()->check(positive());
+  command
+      ->add_option("--micro-batches", narrow.micro_batches,
+                   "Micro-batches of each rank in a step (if not given, those of the configuration)")
+      ->check(positive());
+  command->add_flag("--evaluate", narrow.evaluates, "Evaluate on held-out samples after each step");
+  command->add_option("--output", arguments->output,
+                      "Folder for the run, which is kept with its metrics, checkpoint and last calls");
+  command->add_flag("!--no-one-rank", arguments->one_rank, "Do not train the same model on one rank to compare losses");
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->footer(
+      "The exit code is 0 if the run ends and its losses are those of one rank, 1 if they are not, and 5 if\n"
+      "the ranks wait for each other for ever or make calls that do not fit together.");
+  command->callback([arguments] { with_json_errors(arguments->json, [&] { rehearse_run(*arguments); }); });
+}
+
+}  // namespace terrace::cli

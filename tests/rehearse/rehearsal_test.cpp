@@ -1,0 +1,92 @@
+// Rehearsals of all families end with the losses of one rank, divide the model as the wide one is divided, and find
+// what goes wrong.
+#include "terrace/rehearse/rehearsal.h"
+
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "terrace/machine/machine.h"
+#include "terrace/machine/software.h"
+#include "terrace/models/families.h"
+#include "terrace/plan/prediction.h"
+#include "terrace/rehearse/narrowed_run.h"
+#include "terrace/schedule/description.h"
+#include "tests/paths.h"
+#include "tests/scratch_folder.h"
+
+namespace terrace::rehearse {
+namespace {
+
+plan::Target frontier(int64_t devices) {
+  return {.machine = machine::load("frontier"), .software = machine::load_software("terrace"), .devices = devices};
+}
+
+config::Config gpt(const std::vector<std::string>& keys) {
+  return config::load(tests::source_dir() / "configs/frontier-22b.toml", models::families(), keys);
+}
+
+Rehearsal rehearsed(const config::Config& config, int64_t devices) {
+  at::set_num_threads(1);
+  const ScratchFolder folder;
+  return rehearse(config, frontier(devices),
+                  {.narrow = {.steps = 2, .micro_batches = 4, .folder = folder.path() / "run"}});
+}
+
+TEST(Rehearsals, AGptWithAllAxesHasTheLossesOfOneRank) {
+  const Rehearsal rehearsal = rehearsed(
+      gpt({"layout.tensor=2", "layout.pipeline=4", "layout.sharding=zero1", "layout.sequence_parallel=true"}), 32);
+  EXPECT_EQ(rehearsal.nodes, 4);
+  EXPECT_EQ(rehearsal.micro_batches, 4);
+  EXPECT_EQ(rehearsal.losses.size(), 2U);
+  ASSERT_TRUE(rehearsal.loss_error.has_value());
+  EXPECT_TRUE(rehearsal.holds()) << rehearsal.loss_error->ratio();
+  EXPECT_GT(rehearsal.loss_error->one_rank, 0);  // bf16
+  EXPECT_GT(rehearsal.checkpoint_files, 16);
+  EXPECT_LT(rehearsal.parameters, rehearsal.wide_parameters / 1000);
+}
+
+// The units of the wide model are divided among the stages by their costs, and the narrowed one has the same division.
+TEST(Rehearsals, StagesHaveTheUnitsOfTheWideModel) {
+  const config::Config config = config::load(tests::source_dir() / "configs/gpt2-124m.toml", models::families(),
+                                             {"layout.pipeline=4", "train.global_batch=30"});
+  const plan::PlannedRun planned = plan::planned_run(config, frontier(8));
+  const NarrowedRun run(planned, {.folder = "unused"});
+  const schedule::Partition narrow = schedule::partition(schedule::unit_table(run.config()), run.config().layout);
+  ASSERT_EQ(narrow.virtual_stages.size(), 4U);
+  EXPECT_EQ(narrow.virtual_stages, planned.partition().virtual_stages);
+  // A table of the narrowed model's own costs divides otherwise: its head is a smaller share.
+  config::Config own = run.config();
+  own.family = config.family;
+  EXPECT_NE(schedule::partition(schedule::unit_table(own), own.layout).virtual_stages, narrow.virtual_stages);
+}
+
+TEST(Rehearsals, AVisionTransformerWithHybridStopHasTheLossesOfOneRank) {
+  const config::Config config =
+      config::load(tests::source_dir() / "configs/vit-115m.toml", models::families(),
+                   {"layout.tensor=2", "layout.sharding=hybrid", "layout.shard_group=4", "train.global_batch=64"});
+  const Rehearsal rehearsal = rehearsed(config, 16);
+  EXPECT_TRUE(rehearsal.holds()) << rehearsal.loss_error->ratio();
+}
+
+TEST(Rehearsals, AGraphNetworkHasTheLossesOfOneRank) {
+  const config::Config config = config::load(tests::source_dir() / "configs/molecules.toml", models::families(),
+                                             {"layout.sharding=zero2", "train.global_batch=16", "data.average_atoms=9",
+                                              "data.most_atoms=30", "data.average_edges=60", "data.most_edges=400"});
+  const Rehearsal rehearsal = rehearsed(config, 8);
+  EXPECT_TRUE(rehearsal.holds()) << rehearsal.loss_error->ratio();
+}
+
+TEST(Rehearsals, AWrongLossDoesNotHold) {
+  Rehearsal rehearsal = rehearsed(gpt({"layout.tensor=2", "layout.pipeline=2", "layout.sharding=zero1"}), 8);
+  ASSERT_TRUE(rehearsal.holds());
+  rehearsal.loss_error->ours = 3 * rehearsal.loss_error->one_rank + 2 * rehearsal.loss_error->rounding;
+  EXPECT_FALSE(rehearsal.holds());
+  EXPECT_THAT(text_of(rehearsal), testing::HasSubstr("more than twice"));
+}
+
+}  // namespace
+}  // namespace terrace::rehearse
