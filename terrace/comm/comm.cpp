@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "terrace/base/error.h"
+#include "terrace/base/system/core_wait.h"
 #include "terrace/comm/flight_recorder.h"
 #include "terrace/comm/nccl/nccl.h"
 
@@ -54,7 +55,7 @@ Work::~Work() {
 void Work::wait() {
   if (!state_) return;
   const std::unique_ptr<State> state = std::move(state_);
-  const auto began = Clock::now();
+  const Comm::WaitBegin began = comm_ != nullptr ? comm_->begin_wait() : Comm::WaitBegin{};
   try {
     state->wait();
   } catch (...) {
@@ -140,10 +141,18 @@ Work Comm::begin(Call call, Owner owner) {
   return work;
 }
 
-void Comm::finish(const Work& work, Clock::time_point waited_from, bool complete,
-                  std::optional<Clock::time_point> completed) {
+Comm::WaitBegin Comm::begin_wait() const {
+  const double core_seconds = waits_ != nullptr && waits_->cores != nullptr ? waits_->cores->seconds() : 0;
+  return {.time = Clock::now(), .core_seconds = core_seconds};
+}
+
+void Comm::finish(const Work& work, const WaitBegin& began, bool complete, std::optional<Clock::time_point> completed) {
   const auto now = Clock::now();
-  const std::chrono::duration<double> waited = now - waited_from;
+  const std::chrono::duration<double> waited = now - began.time;
+  if (waits_ != nullptr) {
+    waits_->seconds += waited.count();
+    if (waits_->cores != nullptr) waits_->core_seconds += waits_->cores->seconds() - began.core_seconds;
+  }
   Traffic& traffic = traffic_[static_cast<size_t>(work.kind_)];
   traffic.exposed_seconds += waited.count();
   const std::chrono::duration<double> moving = completed ? *completed - work.began_ : waited;

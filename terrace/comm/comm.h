@@ -17,6 +17,10 @@
 #include "terrace/comm/call.h"
 #include "terrace/mesh/group.h"
 
+namespace terrace {
+class ThreadCoreWait;
+}
+
 namespace terrace::comm {
 
 class Comm;
@@ -79,6 +83,14 @@ struct Traffic {
   double moving_seconds = 0.0;   // from the beginning of each call to its completion; at least the exposed ones
 };
 
+// How long a rank has waited in the calls of all the Comms that add to it.
+struct WaitTime {
+  double seconds = 0;  // in Work::wait()
+  // If given, also counts how much of it the thread was ready to run while no core was free.
+  const ThreadCoreWait* cores = nullptr;
+  double core_seconds = 0;
+};
+
 // One member's interface to its group, for one thread at a time; it outlives the Works of its calls. A call returns at
 // once and is complete after Work::wait(). All members make the same collectives in the same order; sends and receives
 // are matched by peer and order alone. Data are contiguous. In a group of one every call is complete when it returns
@@ -123,6 +135,8 @@ class Comm {
 
   const Traffic& traffic(Kind kind) const { return traffic_[static_cast<size_t>(kind)]; }
   void reset_traffic() { traffic_ = {}; }
+  // Adds the member's later waits to `sum` too, which the caller keeps until it gives null.
+  void add_waits_to(WaitTime* sum) { waits_ = sum; }
 
  protected:
   // The recorder outlives this object.
@@ -131,7 +145,13 @@ class Comm {
 
  private:
   friend class Work;
-  void finish(const Work& work, std::chrono::steady_clock::time_point waited_from, bool complete,
+  // The moment at which a wait begins.
+  struct WaitBegin {
+    std::chrono::steady_clock::time_point time;
+    double core_seconds = 0;
+  };
+  WaitBegin begin_wait() const;
+  void finish(const Work& work, const WaitBegin& began, bool complete,
               std::optional<std::chrono::steady_clock::time_point> completed);
 
   mesh::Group group_;
@@ -143,6 +163,7 @@ class Comm {
   uint64_t collectives_ = 0;
   uint64_t sends_and_receives_ = 0;
   std::array<Traffic, num_kinds> traffic_ = {};
+  WaitTime* waits_ = nullptr;
 };
 
 // One rank's interface to all ranks of a run.

@@ -1,9 +1,13 @@
 // Forwards calls to another Comm late, not at all, or with a flipped bit.
 #include "terrace/comm/fault.h"
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
+
+#include "terrace/base/system/core_wait.h"
 
 namespace terrace::comm {
 namespace {
@@ -47,33 +51,113 @@ class CorruptedCall : public Work::State {
   Work work_;
 };
 
+void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+// Measures how long the thread that made it has computed since it last slept for a fault.
+class ComputingTime {
+ public:
+  // Called by any thread where a call or a wait begins and ends.
+  void pause() {
+    if (std::this_thread::get_id() != thread_) return;
+    const std::chrono::duration<double> ran = Clock::now() - resumed_;
+    seconds_ += std::max(0.0, ran.count() - (cores_.seconds() - cores_at_resume_));
+  }
+  void resume() {
+    if (std::this_thread::get_id() != thread_) return;
+    resumed_ = Clock::now();
+    cores_at_resume_ = cores_.seconds();
+  }
+  // The seconds so far, which then count from zero.
+  double take() { return std::this_thread::get_id() == thread_ ? std::exchange(seconds_, 0.0) : 0.0; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const std::thread::id thread_ = std::this_thread::get_id();
+  ThreadCoreWait cores_;
+  Clock::time_point resumed_ = Clock::now();
+  double cores_at_resume_ = 0, seconds_ = 0;
+};
+
+// A call whose wait does not count as computing and ends later by the time of a slow link.
+class SlowCall : public Work::State {
+ public:
+  SlowCall(Work work, ComputingTime& computing, double more_seconds)
+      : work_(std::move(work)), computing_(computing), more_seconds_(more_seconds) {}
+
+  void wait() override {
+    computing_.pause();
+    work_.wait();
+    if (more_seconds_ > 0) sleep_for(std::exchange(more_seconds_, 0.0));
+    computing_.resume();
+  }
+  bool done() override { return work_.done(); }
+  void abandon() override {}  // the destructor of work_ abandons the inner call
+
+ private:
+  Work work_;
+  ComputingTime& computing_;
+  double more_seconds_;
+};
+
 class FaultyComm : public Comm {
  public:
-  FaultyComm(std::unique_ptr<Comm> inner, int64_t rank, const std::vector<Fault>& faults)
-      : Comm(inner->group(), inner->member()), inner_(std::move(inner)), rank_(rank), faults_(faults) {}
+  // `computing` is null where no fault needs it.
+  FaultyComm(std::unique_ptr<Comm> inner, int64_t rank, const std::vector<Fault>& faults, ComputingTime* computing)
+      : Comm(inner->group(), inner->member()),
+        inner_(std::move(inner)),
+        rank_(rank),
+        faults_(faults),
+        computing_(computing) {}
 
  private:
   Work start(const Call& call, Owner owner) override {
-    for (const Fault& fault : faults_) {
-      if (!fault.hits(rank_, group(), call)) continue;
-      if (fault.effect == Fault::Effect::drop) return {};
-      if (fault.effect == Fault::Effect::corrupt) {
-        return Work(std::make_unique<CorruptedCall>(*inner_, call, std::move(owner)));
+    if (computing_ != nullptr) computing_->pause();
+    const auto fault = std::ranges::find_if(faults_, [&](const Fault& one) { return one.hits(rank_, group(), call); });
+    const double computed = computing_ != nullptr ? computing_->take() : 0;
+    double more_seconds = 0;
+    if (fault != faults_.end()) {
+      switch (fault->effect) {
+        case Fault::Effect::drop:
+          return {};
+        case Fault::Effect::corrupt:
+          return Work(std::make_unique<CorruptedCall>(*inner_, call, std::move(owner)));
+        case Fault::Effect::delay:
+          sleep_for(fault->delay_seconds);
+          break;
+        case Fault::Effect::slow_rank:
+          sleep_for(fault->slowness * computed);
+          break;
+        case Fault::Effect::slow_link:
+          more_seconds = fault->seconds_per_byte * moved_bytes(call);
+          break;
       }
-      std::this_thread::sleep_for(std::chrono::duration<double>(fault.delay_seconds));
-      break;
     }
-    return inner_->begin(call, std::move(owner));
+    Work work = inner_->begin(call, std::move(owner));
+    if (computing_ == nullptr) return work;
+    computing_->resume();
+    return Work(std::make_unique<SlowCall>(std::move(work), *computing_, more_seconds));
+  }
+
+  double moved_bytes(const Call& call) const {
+    if (call.kind == Kind::receive) return static_cast<double>(call.count * size_of(call.type));
+    return static_cast<double>(sent_bytes(call, size(), member()));
   }
 
   const std::unique_ptr<Comm> inner_;
   const int64_t rank_;
   const std::vector<Fault>& faults_;
+  ComputingTime* const computing_;
 };
 
 class FaultyWorld : public World {
  public:
-  FaultyWorld(World& inner, std::vector<Fault> faults) : inner_(inner), faults_(std::move(faults)) {}
+  FaultyWorld(World& inner, std::vector<Fault> faults) : inner_(inner), faults_(std::move(faults)) {
+    const auto is_slow = [](const Fault& fault) {
+      return fault.effect == Fault::Effect::slow_rank || fault.effect == Fault::Effect::slow_link;
+    };
+    if (std::ranges::any_of(faults_, is_slow)) computing_.emplace();
+  }
 
   int64_t rank() const override { return inner_.rank(); }
   int64_t size() const override { return inner_.size(); }
@@ -81,16 +165,38 @@ class FaultyWorld : public World {
   int64_t cores_per_rank() const override { return inner_.cores_per_rank(); }
   void use_gpu(int gpu) override { inner_.use_gpu(gpu); }
   std::unique_ptr<Comm> connect(const mesh::Group& group, const std::vector<mesh::Direction>& directions) override {
-    return std::make_unique<FaultyComm>(inner_.connect(group, directions), rank(), faults_);
+    return std::make_unique<FaultyComm>(inner_.connect(group, directions), rank(), faults_,
+                                        computing_ ? &*computing_ : nullptr);
   }
   void abort(const std::string& reason) override { inner_.abort(reason); }
 
  private:
   World& inner_;
   const std::vector<Fault> faults_;
+  std::optional<ComputingTime> computing_;
 };
 
+bool has(const mesh::Group& group, int64_t rank) { return std::ranges::find(group.ranks, rank) != group.ranks.end(); }
+
 }  // namespace
+
+Fault slow_rank(int64_t rank, double slowness, const std::atomic<bool>* active) {
+  const auto hits = [=](int64_t of, const mesh::Group&, const Call&) {
+    return of == rank && (active == nullptr || active->load());
+  };
+  return {.effect = Fault::Effect::slow_rank, .hits = hits, .slowness = slowness};
+}
+
+Fault slow_link(int64_t rank, int64_t other, double seconds_per_byte, const std::atomic<bool>* active) {
+  const auto hits = [=](int64_t of, const mesh::Group& group, const Call& call) {
+    if ((active != nullptr && !active->load()) || !has(group, rank) || !has(group, other)) return false;
+    if (call.kind == Kind::send) return false;
+    if (call.kind != Kind::receive) return true;
+    const int64_t from = group.ranks[static_cast<size_t>(call.peer)];
+    return (of == rank && from == other) || (of == other && from == rank);
+  };
+  return {.effect = Fault::Effect::slow_link, .hits = hits, .seconds_per_byte = seconds_per_byte};
+}
 
 std::unique_ptr<World> make_faulty_world(World& inner, std::vector<Fault> faults) {
   return std::make_unique<FaultyWorld>(inner, std::move(faults));

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "terrace/comm/threads/threads.h"
@@ -85,6 +88,74 @@ TEST(Fault, CorruptionOfASendLeavesTheSendersDataAlone) {
       comm->receive(data.data(), 3, Type::uint8, 0, {}).wait();
       EXPECT_EQ(data, (std::vector<uint8_t>{2, 5, 6}));
     }
+  });
+}
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point time) { return std::chrono::duration<double>(Clock::now() - time).count(); }
+
+// Times are at least those that the fault adds; how much longer they are depends on what else runs.
+TEST(Fault, SlowRankComputesLongerBetweenItsCallsAndDoesNotCountItsWaits) {
+  std::atomic<bool> active = false;
+  std::vector<double> seconds(2);
+  run_threads(2, {}, [&](World& inner) {
+    const auto world = make_faulty_world(inner, {slow_rank(1, 3, &active)});
+    const auto comm = world->connect({"data", {0, 1}});
+    comm->barrier({}).wait();
+    active = true;
+    comm->barrier({}).wait();
+    // Rank 1 waits here for rank 0, which computes for longer.
+    if (world->rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    comm->barrier({}).wait();
+    const auto began = Clock::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    comm->barrier({}).wait();
+    seconds[static_cast<size_t>(world->rank())] = seconds_since(began);
+  });
+  for (const double one : seconds) {
+    EXPECT_GE(one, 0.08);
+    EXPECT_LT(one, 0.9);  // three times the wait, if it counted as computing
+  }
+}
+
+TEST(Fault, SlowLinkDelaysMessagesBetweenTwoRanksAndCollectivesWithBoth) {
+  run_threads(3, {}, [&](World& inner) {
+    const auto world = make_faulty_world(inner, {slow_link(0, 2, 0.01)});
+    const auto all = world->connect({"data", {0, 1, 2}});
+    std::vector<uint8_t> data(4, static_cast<uint8_t>(world->rank()));
+    const auto began = Clock::now();
+    if (world->rank() == 0) all->send(data.data(), 4, Type::uint8, 2, {}).wait();
+    if (world->rank() == 2) {
+      all->receive(data.data(), 4, Type::uint8, 0, {}).wait();
+      EXPECT_GE(seconds_since(began), 0.04);
+      EXPECT_EQ(data.front(), 0);
+    }
+    const auto gathers = Clock::now();
+    std::vector<uint8_t> gathered(12);
+    all->all_gather(data.data(), gathered.data(), 4, Type::uint8, {}).wait();
+    EXPECT_GE(seconds_since(gathers), 0.08);  // each member sends two blocks of four bytes
+    EXPECT_EQ(gathered[4], 1);
+  });
+}
+
+// The waits of a rank in two groups, of which the second is not counted any more.
+TEST(WaitTime, AddsTheWaitsOfGroupsThatAddToIt) {
+  run_threads(2, {}, [](World& world) {
+    WaitTime waits;
+    const auto one = world.connect({"data", {0, 1}}), other = world.connect({"tensor", {0, 1}});
+    one->barrier({}).wait();
+    for (const auto& comm : {one.get(), other.get()}) comm->add_waits_to(&waits);
+    other->add_waits_to(nullptr);
+    const auto late = [&](Comm& comm) {
+      if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      comm.barrier({}).wait();
+    };
+    late(*one);
+    const double first = waits.seconds;
+    if (world.rank() == 0) EXPECT_GE(first, 0.02);
+    late(*other);
+    EXPECT_EQ(waits.seconds, first);
   });
 }
 

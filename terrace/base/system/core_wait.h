@@ -19,4 +19,19 @@ CoreTime core_time(const std::filesystem::path& system = "/");
 // was ready.
 double waited_share(const CoreTime& before, const CoreTime& after);
 
+// How long one thread waited for a core. A reading takes about a microsecond; only that thread reads.
+class ThreadCoreWait {
+ public:
+  ThreadCoreWait();  // for the calling thread
+  ~ThreadCoreWait();
+  ThreadCoreWait(const ThreadCoreWait&) = delete;
+  ThreadCoreWait& operator=(const ThreadCoreWait&) = delete;
+
+  // Since the thread began; 0 where the kernel does not count it.
+  double seconds() const;
+
+ private:
+  int file_;
+};
+
 }  // namespace terrace
