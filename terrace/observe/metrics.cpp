@@ -42,6 +42,15 @@ void for_each_stage_key(Stage&& stage, Visit visit) {
   visit("source_read_bytes", stage.source_bytes);
   visit("source_read_seconds", stage.source_seconds);
 }
+
+// The keys of a step's line where ranks are watched, and their fields.
+template <typename Watch, typename Visit>
+void for_each_watch_key(Watch&& watch, Visit visit) {
+  visit("slowest_rank", watch.slowest_rank);
+  visit("slowest_excess", watch.slowest_excess);
+  visit("slow_ranks", watch.slow_ranks);
+  visit("slow_links", watch.slow_links);
+}
 constexpr const char* time_key = "time";  // when the line was written; lines of older versions lack it
 
 // Seconds since the epoch, to the millisecond.
@@ -65,6 +74,7 @@ Json line_of(const Metrics& metrics, const MetricNames& names) {
     if (metrics.phase >= 0) line[phase_key] = metrics.phase;
     if (metrics.stage) for_each_stage_key(*metrics.stage, [&](const char* key, auto value) { line[key] = value; });
     if (metrics.noise_scale) line[noise_scale_key] = *metrics.noise_scale;
+    if (metrics.watch) for_each_watch_key(*metrics.watch, [&](const char* key, auto value) { line[key] = value; });
   }
   return line;
 }
@@ -128,6 +138,13 @@ std::optional<Metrics> metrics_of(const Json& line, const MetricNames& names) {
       stages = stages && found != line.end() && read_number(*found, field);
     });
     if (stages) metrics.stage = stage;
+    WatchMetrics watch;
+    bool watched = true;
+    for_each_watch_key(watch, [&](const char* key, auto& field) {
+      const auto found = line.find(key);
+      watched = watched && found != line.end() && read_number(*found, field);
+    });
+    if (watched) metrics.watch = watch;
     if (const auto noise = line.find(noise_scale_key); noise != line.end()) {
       whole &= read_number(*noise, metrics.noise_scale.emplace());
     }
@@ -154,6 +171,7 @@ std::optional<MetricNames> names_of(const Json& line) {
   core.insert(phase_key);
   for_each_stage_key(StageMetrics{}, [&](const char* key, auto) { core.insert(key); });
   core.insert(noise_scale_key);
+  for_each_watch_key(WatchMetrics{}, [&](const char* key, auto) { core.insert(key); });
   for (const auto& [key, value] : line.items()) {
     if (!core.contains(key)) names.figures.push_back(key);
   }
@@ -201,6 +219,7 @@ std::vector<Scalar> scalars_of(const Metrics& metrics, const MetricNames& names,
   if constexpr (std::is_same_v<Metrics, StepMetrics>) {
     const double noise = metrics.noise_scale.value_or(std::numeric_limits<double>::quiet_NaN());
     if (std::isfinite(noise)) scalars.push_back({group + "/" + noise_scale_key, noise});
+    if (metrics.watch) scalars.push_back({group + "/slowest_excess", metrics.watch->slowest_excess});
   }
   if constexpr (std::is_same_v<Metrics, EvaluationMetrics>) {
     for (const DatasetMetrics& one : metrics.by_dataset) {

@@ -36,6 +36,16 @@ struct StageMetrics {
   bool operator==(const StageMetrics&) const = default;
 };
 
+// How unequally ranks compute (slow_ranks.h), as of the last steps that were judged.
+struct WatchMetrics {
+  int64_t slowest_rank = 0;   // that exceeds the ranks with the same work by most
+  double slowest_excess = 0;  // 0.24: its computing takes 1.24 times as long as theirs
+  int64_t slow_ranks = 0;     // the number of ranks that are named as slow
+  int64_t slow_links = 0;     // the number of links that are named as slow
+
+  bool operator==(const WatchMetrics&) const = default;
+};
+
 // Numbers that are not finite are written as null.
 struct StepMetrics {
   int64_t step = 0;          // counted from 1
@@ -55,6 +65,7 @@ struct StepMetrics {
   // The averaged gradient noise scale (optim/noise_scale.h) in samples, in steps that measure it; elsewhere there is no
   // key. It is not finite where the noise hides the gradient.
   std::optional<double> noise_scale = {};
+  std::optional<WatchMetrics> watch = {};  // only where ranks are watched and have been judged
 
   bool operator==(const StepMetrics&) const = default;
 };
