@@ -72,4 +72,13 @@ optim::GradientNorm CutModel::gradient_norm() {
   return optim::gradient_norm(shards, *groups.everyone, *groups.model_parallel);
 }
 
+std::vector<comm::Comm*> CutModel::groups_of_step() {
+  std::vector<comm::Comm*> all = groups.of_movements();
+  for (comm::Comm* group : {&tensor.group(), &tensor.sharing(), &stage.group(), &stage.sharing(), data_ranks.group(),
+                            groups.everyone.get(), groups.model_parallel.get(), groups.control.get()}) {
+    if (group != nullptr) all.push_back(group);
+  }
+  return all;
+}
+
 }  // namespace terrace::parallel

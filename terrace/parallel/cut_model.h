@@ -37,6 +37,8 @@ class CutModel {
   schedule::StepInstructions careful_training_step(int64_t micro_batches) const;
   // The instructions of this rank for the loss of one micro-batch without gradients.
   const schedule::StepInstructions& evaluation() const { return evaluation_; }
+  // The communicators that this rank's thread uses in a step.
+  std::vector<comm::Comm*> groups_of_step();
   // The number of ranks among which hidden states are divided along the sequence.
   int64_t sequence_ranks() const { return layout_.sequence_parallel ? layout_.tensor : 1; }
   // Whether this rank reports the loss, as one of the ranks that compute the same micro-batches does.

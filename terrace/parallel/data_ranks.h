@@ -21,7 +21,7 @@ class DataRanks {
   DataRanks(models::Model& model, comm::World& world, const mesh::Mesh& mesh);
   ~DataRanks();
 
-  const comm::Comm* group() const { return group_.get(); }  // null: nothing is connected
+  comm::Comm* group() const { return group_.get(); }  // null: nothing is connected
 
  private:
   std::unique_ptr<comm::Comm> group_;

@@ -140,6 +140,7 @@ std::vector<models::TensorShape> Executor::output_shapes(int64_t segment, const 
 models::Tensors Executor::taken(parallel::Incoming& incoming) {
   models::Tensors tensors = incoming.take();
   if (recorder_ != nullptr) recorder_->waited();
+  if (times_ != nullptr) times_->waited();
   return tensors;
 }
 
@@ -353,11 +354,14 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
   const int64_t calls = memory_calls(model_.device());
   sharded_.begin_step(pass.seed, pass.step);
   if (recorder_ != nullptr) recorder_->begin_step();
+  if (times_ != nullptr) times_->skip();
   for (const StepInstruction& instruction : list) {
     if (recorder_ != nullptr) recorder_->begin(instruction);
     execute(step, instruction);
     if (recorder_ != nullptr) recorder_->end();
+    if (times_ != nullptr) times_->mark(instruction);
   }
+  if (times_ != nullptr) times_->end_step();
   settled_micro_batches_ = memory_calls(model_.device()) == calls ? num_micro_batches : 0;
   last_losses_ = std::move(step.losses);
 }

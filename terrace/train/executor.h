@@ -12,6 +12,7 @@
 #include "terrace/parallel/stage_transfers.h"
 #include "terrace/schedule/step/step.h"
 #include "terrace/train/step_recorder.h"
+#include "terrace/train/step_times.h"
 
 namespace terrace::train {
 
@@ -32,6 +33,9 @@ class Executor {
 
   // Records the steps from here on; null: none. The recorder outlives those steps.
   void record(StepRecorder* recorder) { recorder_ = recorder; }
+
+  // Sums up the times of the steps from here on; null: none. `times` outlives those steps.
+  void time(StepTimes* times) { times_ = times; }
 
   // One training step with these micro-batches. What waits for all work of a GPU, such as the first use of a kernel and
   // memory that is returned to it, must not wait for a message that another stage sends only after one of this stage's.
@@ -80,6 +84,7 @@ class Executor {
   parallel::StageTransfers transfers_;
   StepRecorder* recorder_ = nullptr;
   std::vector<models::Tensors> last_losses_;
+  StepTimes* times_ = nullptr;
   int64_t settled_micro_batches_ = 0;  // micro-batches of the last step if it took no memory from the device, else 0
 };
 

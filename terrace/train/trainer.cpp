@@ -113,6 +113,11 @@ int64_t Trainer::of_first_rank(int64_t value, const char* what) {
   return value;
 }
 
+void Trainer::time_steps(StepTimes* times) {
+  times_ = times;
+  own_.step.time(times);
+}
+
 std::string Trainer::of_rank(int64_t rank, std::string text, const char* what) {
   return broadcast_text(*own_.cut.groups.control, std::move(text), rank, what);
 }
@@ -161,18 +166,19 @@ Trainer::StepCounts Trainer::summed_counts(const std::vector<models::Batch>& bat
   std::vector<double> counts(losses_.size(), 0.0);
   double flops = 0;
   for (const models::Batch& batch : batches) {
-    if (!own_.cut.has_loss()) break;
+    if (samples_differ() && (own_.cut.has_loss() || times_ != nullptr)) flops += flops_of(batch);
+    if (!own_.cut.has_loss()) continue;
     for (size_t term = 0; term < losses_.size(); ++term) counts[term] += batch.counts.at(term);
-    if (samples_differ()) flops += flops_of(batch);
   }
-  if (samples_differ()) counts.push_back(flops);
+  if (samples_differ()) counts.push_back(own_.cut.has_loss() ? flops : 0);
   counts.push_back(static_cast<double>(own_batches));
   const auto number = static_cast<int64_t>(counts.size());
   own_.cut.groups.control->all_reduce(counts.data(), number, comm::Type::fp64, {.what = "count targets"}).wait();
   TERRACE_CHECK(counts.back() == static_cast<double>(own_batches * world_->size()),
                 "{} micro-batches on this rank and {} on all {}: the data source gave ranks different numbers",
                 own_batches, counts.back(), world_->size());
-  StepCounts sums{.flops = samples_differ() ? counts[losses_.size()] : 0};
+  StepCounts sums{.flops = samples_differ() ? counts[losses_.size()] : 0,
+                  .own_work = samples_differ() ? flops : static_cast<double>(own_batches)};
   for (size_t term = 0; term < losses_.size(); ++term) sums.of_losses.push_back(models::divisor_of(counts[term]));
   return sums;
 }
@@ -192,8 +198,11 @@ StepReport Trainer::step() {
   metrics.learning_rate = optim::learning_rate(config_.optimizer, config_.train.steps, step);
   for (const auto& hook : hooks_) metrics.learning_rate = hook->learning_rate(*this, step, metrics.learning_rate);
   if (!report.skipped) {
+    if (times_ != nullptr) times_->begin_step();
     const std::vector<models::Batch> batches = micro_batches(step);
+    if (times_ != nullptr) times_->mark(observe::WorkKind::data);
     const StepCounts counts = summed_counts(batches);
+    own_work_ = counts.own_work;
     report.flops = samples_differ() ? counts.flops : sample_flops_ * static_cast<double>(samples);
     const models::Pass pass{.seed = config_.train.seed,
                             .step = step,
@@ -216,6 +225,7 @@ StepReport Trainer::step() {
   metrics.memory_bytes = peak_bytes(device_);
   if (report.skipped) return report;
   if (stage_) metrics.stage = stage_->metrics();
+  metrics.watch = watch_;
   metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   metrics.items_per_second = static_cast<double>(items) / metrics.step_seconds;
   if (peak_.known()) add_mfu(report.flops, metrics);

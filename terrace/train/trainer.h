@@ -143,6 +143,14 @@ class Trainer {
   // See Executor::record.
   void record_steps(StepRecorder* recorder) { own_.step.record(recorder); }
 
+  // Sums up the times of the steps from here on, with the wait for their batches; null: none.
+  void time_steps(StepTimes* times);
+  // The work of this rank in the last step: its micro-batches, or their FLOPs where the family's samples differ in
+  // size.
+  double own_work() const { return own_work_; }
+  // What the metrics of the steps from here on say of slow ranks.
+  void set_watch(const observe::WatchMetrics& watch) { watch_ = watch; }
+
   // The record of what decides the last bits besides the configuration (kernel_record.h).
   Json kernels() const;
 
@@ -186,6 +194,7 @@ class Trainer {
   struct StepCounts {
     std::vector<double> of_losses = {};  // for each loss of the model, what it is summed over; 1 where there is nothing
     double flops = 0;                    // of the model; 0 unless samples differ in size
+    double own_work = 0;                 // see own_work()
   };
   // Aborts unless all ranks have the same number of micro-batches.
   StepCounts summed_counts(const std::vector<models::Batch>& batches);
@@ -256,6 +265,9 @@ class Trainer {
   int64_t steps_done_ = 0;
   int64_t items_done_ = 0;
   int64_t skipped_in_a_row_ = 0;
+  StepTimes* times_ = nullptr;
+  double own_work_ = 0;
+  std::optional<observe::WatchMetrics> watch_;
   std::shared_ptr<DataStage> stage_;                              // null unless data.stage is given
   data::BatchesAhead<std::vector<models::Batch>> batches_ahead_;  // the last member: its threads use others
 };

@@ -45,6 +45,9 @@ class TrainingStep {
   // See Executor::last_losses.
   const std::vector<models::Tensors>& last_losses() const { return executor_.last_losses(); }
 
+  // See Executor::time.
+  void time(StepTimes* times) { executor_.time(times); }
+
   // See Executor::evaluate.
   observe::TermSums evaluate(const models::Batch& batch) { return executor_.evaluate(batch); }
   // See Executor::outputs.
