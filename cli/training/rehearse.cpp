@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/interruption.h"
@@ -27,6 +30,7 @@ struct RehearseArguments {
   PlannedTarget target;
   rehearse::RehearsalOptions options;
   std::string output;
+  std::vector<std::string> slow_ranks = {};
   bool json = false, one_rank = true;
 };
 
@@ -50,6 +54,22 @@ class RunFolder {
   bool is_kept_;
 };
 
+std::map<int64_t, double> slow_ranks_of(const std::vector<std::string>& texts, int64_t ranks) {
+  std::map<int64_t, double> slow;
+  for (const std::string& text : texts) {
+    int64_t rank = -1;
+    double share = -1;
+    char rest = 0;
+    if (std::sscanf(text.c_str(), "%ld=%lf%c", &rank, &share, &rest) != 2 || rank < 0 || rank >= ranks || share <= 0) {
+      throw UserError::of(
+          "--slow-ranks {}: give RANK=SHARE with a rank from 0 to {} and a share above 0, such as {}=0.2", text,
+          ranks - 1, ranks - 1);
+    }
+    slow[rank] = share;
+  }
+  return slow;
+}
+
 void rehearse_run(RehearseArguments& arguments) {
   stop_on_signals();
   config::Config config = arguments.target.load_config();
@@ -58,6 +78,7 @@ void rehearse_run(RehearseArguments& arguments) {
   const RunFolder folder(arguments.output);
   arguments.options.narrow.folder = folder.path();
   arguments.options.compares = arguments.one_rank;
+  arguments.options.slow_ranks = slow_ranks_of(arguments.slow_ranks, target.devices);
   const rehearse::Rehearsal rehearsal = rehearse::rehearse(config, target, arguments.options);
   fmt::print("{}", arguments.json ? rehearse::json_of(rehearsal).dump() + "\n" : rehearse::text_of(rehearsal));
   if (rehearsal.holds()) return;
@@ -82,9 +103,15 @@ void add_rehearse_command(CLI::App& app) {
       ->check(positive());
   command->add_option("--steps", narrow.steps, "Steps to train")->capture_default_str()->check(positive());
   command
-      ->add_option("--micro-batches", narrow.micro_batches,
+      ->add_option("--micro-batches", arguments->options.micro_batches,
                    "Micro-batches of each rank in a step (if not given, those of the configuration)")
       ->check(positive());
+  command->add_flag("--timed", arguments->options.timed,
+                    "Give each rank a clock that counts the predicted seconds of its instructions and messages");
+  command
+      ->add_option("--slow-ranks", arguments->slow_ranks,
+                   "With --timed: RANK=SHARE, such as 17=0.2, for ranks that compute so much longer")
+      ->delimiter(',');
   command->add_flag("--evaluate", narrow.evaluates, "Evaluate on held-out samples after each step");
   command->add_option("--output", arguments->output,
                       "Folder for the run, which is kept with its metrics, checkpoint and last calls");

@@ -52,10 +52,6 @@ NarrowedRun::NarrowedRun(const plan::PlannedRun& planned, const NarrowOptions& o
   config.layout.check_calls = true;
   config.train.device = "cpu";
   config.train.threads = 1;
-  if (options.micro_batches > 0) {
-    config.train.global_batch =
-        options.micro_batches * planned.mesh.size("data") * schedule::micro_batch_of(config, planned.mesh.size("data"));
-  }
   use_constant_rate(config.optimizer);
   set_run(config, options);
 }

@@ -16,7 +16,6 @@ namespace terrace::rehearse {
 struct NarrowOptions {
   int64_t width = 0;  // of the model; 0: as small as the layout allows
   int64_t steps = 2;
-  int64_t micro_batches = 0;     // of each rank and step; 0: those of the configuration
   std::filesystem::path folder;  // of the run
   bool evaluates = false;        // every step instead of never
 };

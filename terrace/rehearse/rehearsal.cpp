@@ -12,7 +12,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/system/start_watch.h"
 #include "terrace/base/text/units.h"
-#include "terrace/checkpoint/folder.h"
+#include "terrace/config/family.h"
 #include "terrace/plan/planned_run.h"
 #include "terrace/plan/prediction.h"
 #include "terrace/rehearse/loss_check.h"
@@ -95,6 +95,22 @@ std::string layout_text(const plan::PlannedRun& planned) {
   return text;
 }
 
+// The configuration with so many micro-batches on each rank.
+config::Config with_micro_batches(config::Config config, const plan::Target& target, int64_t micro_batches) {
+  if (micro_batches == 0) return config;
+  const int64_t model_ranks = config.layout.tensor * config.layout.pipeline;
+  const int64_t data_ranks = std::max<int64_t>(target.devices / model_ranks, 1);
+  if (!config.family->settings.equal_shares) {
+    throw UserError("--micro-batches is for models whose ranks take equal shares of a step; set train.global_batch");
+  }
+  const int64_t share = std::max<int64_t>(config.train.global_batch / data_ranks, 1);
+  const int64_t micro_batch = config.train.micro_batch > 0 ? config.train.micro_batch : share;
+  config.train.global_batch = micro_batches * data_ranks * micro_batch;
+  config.train.micro_batch = micro_batch;
+  config.train.ramp_start = config.train.ramp_increment = config.train.ramp_samples = 0;
+  return config;
+}
+
 }  // namespace
 
 double Rehearsal::rank_bytes() const {
@@ -102,7 +118,7 @@ double Rehearsal::rank_bytes() const {
 }
 
 Rehearsal rehearse(const config::Config& config, const plan::Target& target, const RehearsalOptions& options) {
-  const plan::PlannedRun planned = plan::planned_run(config, target);
+  const plan::PlannedRun planned = plan::planned_run(with_micro_batches(config, target, options.micro_batches), target);
   const NarrowedRun run(planned, options.narrow);
   const int64_t data_ranks = planned.mesh.size("data");
   Rehearsal rehearsal{.ranks = target.devices,
@@ -114,6 +130,8 @@ Rehearsal rehearse(const config::Config& config, const plan::Target& target, con
                       .layout = layout_text(planned),
                       .changes = verify::key_changes(config, run.config())};
   note_uneven_stages(planned, target, rehearsal);
+  std::optional<ClockedRun> clocked;
+  if (options.timed) clocked.emplace(planned, target, options.slow_ranks);
   Notes notes(run.config(), data_ranks);
   const Clock::time_point began = Clock::now();
   const double processor_began = processor_seconds();
@@ -123,9 +141,11 @@ Rehearsal rehearse(const config::Config& config, const plan::Target& target, con
     run::RunOptions run_options{.ranks = target.devices};
     run_options.prepare = [&](train::Trainer& trainer) {
       trainer.add_hook(std::make_unique<NotingHook>(notes));
+      if (clocked) clocked->attach(trainer);
       const std::lock_guard lock(notes.mutex);
       notes.last_ready = Clock::now();
     };
+    if (clocked) run_options.decorate = [&](comm::World& world) { return clocked->decorate(world); };
     const run::RunResult result = run::run_training(run.config(), run_options);
     if (!result.finished) throw UserError("stopped " + result.stop_reason, ExitCode::stopped);
     rehearsal.most = watch.most();
@@ -136,6 +156,7 @@ Rehearsal rehearse(const config::Config& config, const plan::Target& target, con
   rehearsal.end_seconds = seconds_between(notes.steps_ended, Clock::now());
   rehearsal.step_seconds = notes.step_seconds;
   rehearsal.losses = notes.step_losses;
+  if (clocked) rehearsal.clocked = clocked->steps();
   if (options.compares) {
     const Activity activity("training the same model on one rank, and in double precision");
     rehearsal.loss_error = loss_error(run.config(), notes.losses);

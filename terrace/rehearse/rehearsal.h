@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "terrace/base/text/json_fwd.h"
 #include "terrace/config/config.h"
 #include "terrace/plan/target.h"
+#include "terrace/rehearse/clocked_run.h"
 #include "terrace/rehearse/narrowed_run.h"
 #include "terrace/rehearse/process_usage.h"
 #include "terrace/verify/verify.h"
@@ -18,7 +20,11 @@ namespace terrace::rehearse {
 
 struct RehearsalOptions {
   NarrowOptions narrow;
-  bool compares = true;  // the losses with those of one rank
+  bool compares = true;       // the losses with those of one rank
+  bool timed = false;         // with clocks
+  int64_t micro_batches = 0;  // of each rank in a step; 0: those of the configuration
+  // Ranks whose computations take 1 + so much as long as the others', on their clocks.
+  std::map<int64_t, double> slow_ranks = {};
 };
 
 struct Rehearsal {
@@ -34,6 +40,7 @@ struct Rehearsal {
   ProcessUsage before = {}, most = {};  // of this process, before the ranks began and while they ran
   std::vector<double> losses = {};      // of each step
   std::optional<verify::ErrorPair> loss_error = {};
+  std::optional<ClockedSteps> clocked = {};  // only of a timed rehearsal
   int64_t checkpoint_files = 0, checkpoint_bytes = 0;
   std::vector<std::string> findings = {};  // what a launch should change or know, as sentences
 

@@ -1,6 +1,7 @@
 // Writes what a rehearsal showed as text and as JSON.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string>
 
 #include "terrace/base/text/json.h"
@@ -31,6 +32,24 @@ std::string seconds_text(const Rehearsal& rehearsal) {
                      format_seconds(rehearsal.processor_seconds));
 }
 
+std::string clocks_text(const ClockedSteps& clocked) {
+  const double step = clocked.seconds.back();
+  std::string text =
+      row("step on the machine",
+          fmt::format("{} on the clocks of the ranks, {} simulated ({:+.1f}%)", format_seconds(step),
+                      format_seconds(clocked.simulated_seconds), 100 * (step / clocked.simulated_seconds - 1)));
+  text += row("exposed movements",
+              fmt::format("at most {} of a stage, {} simulated", format_seconds(clocked.exposed_seconds),
+                          format_seconds(clocked.simulated_exposed_seconds)));
+  text += row("order", clocked.other_order.empty() ? "as simulated" : clocked.other_order);
+  if (!clocked.shifted.empty()) {
+    text += row("furthest", fmt::format("{} ends {} {} than simulated", clocked.shifted,
+                                        format_seconds(std::abs(clocked.shift_seconds)),
+                                        clocked.shift_seconds > 0 ? "later" : "earlier"));
+  }
+  return text;
+}
+
 double per_rank(int64_t most, int64_t before, int64_t ranks) {
   return static_cast<double>(most - before) / static_cast<double>(ranks);
 }
@@ -55,6 +74,7 @@ std::string text_of(const Rehearsal& rehearsal) {
   text += row("checkpoint", fmt::format("{}, {}", counted(rehearsal.checkpoint_files, "file"),
                                         format_bytes(static_cast<double>(rehearsal.checkpoint_bytes))));
   text += row("losses", losses_text(rehearsal));
+  if (rehearsal.clocked) text += clocks_text(*rehearsal.clocked);
   for (const std::string& finding : rehearsal.findings) text += "note: " + finding + "\n";
   return text;
 }
@@ -81,6 +101,15 @@ Json json_of(const Rehearsal& rehearsal) {
                {"findings", rehearsal.findings},
                {"holds", rehearsal.holds()}};
   json["loss_error_ratio"] = rehearsal.loss_error ? Json(rehearsal.loss_error->ratio()) : Json();
+  if (const auto& clocked = rehearsal.clocked) {
+    json["clocked"] = {{"step_seconds", clocked->seconds},
+                       {"simulated_step_seconds", clocked->simulated_seconds},
+                       {"exposed_seconds", clocked->exposed_seconds},
+                       {"simulated_exposed_seconds", clocked->simulated_exposed_seconds},
+                       {"other_order", clocked->other_order},
+                       {"shifted", clocked->shifted},
+                       {"shift_seconds", clocked->shift_seconds}};
+  }
   for (const verify::KeyChange& change : rehearsal.changes) {
     json["changes"].push_back({{"key", change.key}, {"from", change.from}, {"to", change.to}});
   }

@@ -190,7 +190,8 @@ RunResult run_threads(const RunInputs& inputs, const RunCheck& found, const at::
   comm::run_threads(ranks, train::world_options(config), [&](comm::World& own) {
     threads.add(own.rank());
     try {
-      RunResult of_rank = run_rank(start, device, own);
+      const std::unique_ptr<comm::World> wrapped = inputs.options.decorate ? inputs.options.decorate(own) : nullptr;
+      RunResult of_rank = run_rank(start, device, wrapped ? *wrapped : own);
       if (own.rank() == 0) result = std::move(of_rank);
     } catch (const train::Refusal& all_know) {
       const std::lock_guard lock(mutex);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -34,6 +35,9 @@ struct RunOptions {
   std::function<machine::Machine(comm::World&, const at::Device&, at::ScalarType)> measure_machine = {};
   // Called on each rank before its first step, on the thread that trains: adds hooks of your own behind those of a run.
   std::function<void(train::Trainer&)> prepare = {};
+  // Wraps the world of each rank where ranks are threads, for tests and rehearsals. The world that it is given outlives
+  // the result. Null: nothing is wrapped.
+  std::function<std::unique_ptr<comm::World>(comm::World&)> decorate = {};
   int64_t stop_after = 0;     // the step after which the run stops, to be continued later; 0: its last one
   int64_t profile_steps = 0;  // 0: no profile
   std::function<void(const Profile&)> report_profile = {};  // called with the profile

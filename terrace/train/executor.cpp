@@ -355,13 +355,17 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
   sharded_.begin_step(pass.seed, pass.step);
   if (recorder_ != nullptr) recorder_->begin_step();
   if (times_ != nullptr) times_->skip();
+  if (observer_ != nullptr) observer_->begin_step();
   for (const StepInstruction& instruction : list) {
     if (recorder_ != nullptr) recorder_->begin(instruction);
+    if (observer_ != nullptr) observer_->begin(instruction);
     execute(step, instruction);
+    if (observer_ != nullptr) observer_->end(instruction);
     if (recorder_ != nullptr) recorder_->end();
     if (times_ != nullptr) times_->mark(instruction);
   }
   if (times_ != nullptr) times_->end_step();
+  if (observer_ != nullptr) observer_->end_step();
   settled_micro_batches_ = memory_calls(model_.device()) == calls ? num_micro_batches : 0;
   last_losses_ = std::move(step.losses);
 }

@@ -11,6 +11,7 @@
 #include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/stage_transfers.h"
 #include "terrace/schedule/step/step.h"
+#include "terrace/train/step_observer.h"
 #include "terrace/train/step_recorder.h"
 #include "terrace/train/step_times.h"
 
@@ -33,6 +34,9 @@ class Executor {
 
   // Records the steps from here on; null: none. The recorder outlives those steps.
   void record(StepRecorder* recorder) { recorder_ = recorder; }
+
+  // Tells the observer of the steps from here on; null: nobody. The observer outlives those steps.
+  void tell(StepObserver* observer) { observer_ = observer; }
 
   // Sums up the times of the steps from here on; null: none. `times` outlives those steps.
   void time(StepTimes* times) { times_ = times; }
@@ -85,6 +89,7 @@ class Executor {
   StepRecorder* recorder_ = nullptr;
   std::vector<models::Tensors> last_losses_;
   StepTimes* times_ = nullptr;
+  StepObserver* observer_ = nullptr;
   int64_t settled_micro_batches_ = 0;  // micro-batches of the last step if it took no memory from the device, else 0
 };
 

@@ -140,6 +140,9 @@ class Trainer {
   // See Executor::last_losses.
   const std::vector<models::Tensors>& last_losses() const { return own_.step.last_losses(); }
 
+  // See Executor::tell.
+  void tell_of_steps(StepObserver* observer) { own_.step.tell(observer); }
+
   // See Executor::record.
   void record_steps(StepRecorder* recorder) { own_.step.record(recorder); }
 

@@ -45,6 +45,9 @@ class TrainingStep {
   // See Executor::last_losses.
   const std::vector<models::Tensors>& last_losses() const { return executor_.last_losses(); }
 
+  // See Executor::tell.
+  void tell(StepObserver* observer) { executor_.tell(observer); }
+
   // See Executor::time.
   void time(StepTimes* times) { executor_.time(times); }
 

@@ -29,11 +29,11 @@ config::Config gpt(const std::vector<std::string>& keys) {
   return config::load(tests::source_dir() / "configs/frontier-22b.toml", models::families(), keys);
 }
 
-Rehearsal rehearsed(const config::Config& config, int64_t devices) {
+Rehearsal rehearsed(const config::Config& config, int64_t devices, int64_t micro_batches = 4) {
   at::set_num_threads(1);
   const ScratchFolder folder;
   return rehearse(config, frontier(devices),
-                  {.narrow = {.steps = 2, .micro_batches = 4, .folder = folder.path() / "run"}});
+                  {.narrow = {.steps = 2, .folder = folder.path() / "run"}, .micro_batches = micro_batches});
 }
 
 TEST(Rehearsals, AGptWithAllAxesHasTheLossesOfOneRank) {
@@ -76,7 +76,7 @@ TEST(Rehearsals, AGraphNetworkHasTheLossesOfOneRank) {
   const config::Config config = config::load(tests::source_dir() / "configs/molecules.toml", models::families(),
                                              {"layout.sharding=zero2", "train.global_batch=16", "data.average_atoms=9",
                                               "data.most_atoms=30", "data.average_edges=60", "data.most_edges=400"});
-  const Rehearsal rehearsal = rehearsed(config, 8);
+  const Rehearsal rehearsal = rehearsed(config, 8, 0);
   EXPECT_TRUE(rehearsal.holds()) << rehearsal.loss_error->ratio();
 }
 
