@@ -17,7 +17,7 @@ namespace {
 constexpr double least_excess = 0.12;
 // Standard deviations of the noise.
 constexpr double least_deviations = 5;
-// What a slow one must fall below to be no longer slow, as a share of the threshold.
+// A slow rank is no longer slow below this share of the threshold.
 constexpr double ended_below = 0.5;
 constexpr int64_t windows_in_succession = 2;
 // Shorter differences are not worth a look at the machine.

@@ -16,7 +16,7 @@
 
 namespace terrace::observe {
 
-// What a rank's time in a step goes to besides waits for other ranks. Data: the wait for its own batches.
+// The parts of a rank's own time in a step, without waits for other ranks. Data: the wait for its own batches.
 enum class WorkKind { data, forward, backward, update, other };
 inline constexpr size_t num_work_kinds = 5;
 const char* to_string(WorkKind kind);

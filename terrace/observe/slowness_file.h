@@ -1,4 +1,4 @@
-// What was named as slow in a run: slow.jsonl in its folder, with a line for each rank or link when it becomes slow and
+// The record of ranks and links that were named as slow: slow.jsonl in a run's folder, with a line for each rank or link when it becomes slow and
 // when it no longer is.
 #pragma once
 

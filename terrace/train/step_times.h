@@ -39,7 +39,7 @@ class StepTimes {
   void mark(const schedule::StepInstruction& instruction);
   void waited();
 
-  // Of the last step that is known.
+  // The seconds of the last step that is known.
   const observe::WorkSeconds& seconds() const { return seconds_; }
   // The share of the time since the last call for which this thread was ready to run while no core was free.
   double take_core_wait_share();

@@ -151,7 +151,7 @@ class Trainer {
   // The work of this rank in the last step: its micro-batches, or their FLOPs where the family's samples differ in
   // size.
   double own_work() const { return own_work_; }
-  // What the metrics of the steps from here on say of slow ranks.
+  // Sets the part of the metrics that says which ranks are slow, from the next step on.
   void set_watch(const observe::WatchMetrics& watch) { watch_ = watch; }
 
   // The record of what decides the last bits besides the configuration (kernel_record.h).
