@@ -51,6 +51,8 @@ class CorruptedCall : public Work::State {
   Work work_;
 };
 
+constexpr double least_sleep_seconds = 2e-3;
+
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
 // Measures how long the thread that made it has computed since it last slept for a fault.
@@ -67,8 +69,10 @@ class ComputingTime {
     resumed_ = Clock::now();
     cores_at_resume_ = cores_.seconds();
   }
-  // The seconds so far, which then count from zero.
-  double take() { return std::this_thread::get_id() == thread_ ? std::exchange(seconds_, 0.0) : 0.0; }
+  // The seconds so far, which then count from zero; 0 as long as they are fewer than `least`.
+  double take(double least) {
+    return std::this_thread::get_id() == thread_ && seconds_ >= least ? std::exchange(seconds_, 0.0) : 0.0;
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -114,7 +118,10 @@ class FaultyComm : public Comm {
   Work start(const Call& call, Owner owner) override {
     if (computing_ != nullptr) computing_->pause();
     const auto fault = std::ranges::find_if(faults_, [&](const Fault& one) { return one.hits(rank_, group(), call); });
-    const double computed = computing_ != nullptr ? computing_->take() : 0;
+    const bool slow = fault != faults_.end() && fault->effect == Fault::Effect::slow_rank;
+    // A short sleep would take much longer than it should.
+    const double least = slow && fault->slowness > 0 ? least_sleep_seconds / fault->slowness : 0;
+    const double computed = computing_ != nullptr ? computing_->take(least) : 0;
     double more_seconds = 0;
     if (fault != faults_.end()) {
       switch (fault->effect) {
@@ -126,7 +133,7 @@ class FaultyComm : public Comm {
           sleep_for(fault->delay_seconds);
           break;
         case Fault::Effect::slow_rank:
-          sleep_for(fault->slowness * computed);
+          if (computed > 0) sleep_for(fault->slowness * computed);
           break;
         case Fault::Effect::slow_link:
           more_seconds = fault->seconds_per_byte * moved_bytes(call);
