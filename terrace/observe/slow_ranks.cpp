@@ -171,21 +171,25 @@ void SlowRankJudge::judge_stages(const std::vector<RankTimes>& ranks, WatchFindi
     Past& past = past_[stage];
     const bool changed = past.add(now.seconds);
     if (!past.series.slow && past.series.exceeded == 0) usual_[stage] = now;
-    for (const int64_t rank : members) {
-      if (changed && !past.series.slow) findings.ended.push_back(rank);
-      if (!past.series.slow) continue;
-      SlowRank slow = slow_rank_of(rank, ranks[static_cast<size_t>(rank)], usual_[stage]);
-      slow.against_past = true;
-      findings.slow.push_back(slow);
-      if (changed) findings.begun.push_back(slow);
-    }
+    const int64_t first = members.front();  // stands for all of them
+    if (changed && !past.series.slow) findings.ended.push_back(first);
+    if (!past.series.slow) continue;
+    SlowRank slow = slow_rank_of(first, now, usual_[stage]);
+    slow.core_wait = median_of(ranks, members, &RankTimes::core_wait);
+    slow.against_past = true;
+    findings.slow.push_back(slow);
+    if (changed) findings.begun.push_back(slow);
   }
 }
 
-bool SlowRankJudge::any_exceeds() const {
-  const auto exceeds = [](const Series& one) { return one.slow || one.exceeded > 0; };
-  return std::ranges::any_of(series_, exceeds) ||
-         std::ranges::any_of(past_, [&](const Past& one) { return exceeds(one.series); });
+double SlowRankJudge::explained_excess() const {
+  double most = 0;
+  const auto take = [&](const Series& one) {
+    if (one.slow || one.exceeded > 0) most = std::max(most, one.last - 1);
+  };
+  for (const Series& one : series_) take(one);
+  for (const Past& one : past_) take(one.series);
+  return most;
 }
 
 void SlowRankJudge::judge_steps(const std::vector<RankTimes>& ranks, WatchFindings& findings) {
@@ -194,7 +198,8 @@ void SlowRankJudge::judge_steps(const std::vector<RankTimes>& ranks, WatchFindin
   steps_.add(lower_median(std::move(seconds)));
   findings.step_excess = steps_.series.last > 0 ? steps_.series.last - 1 : 0;
   const bool longer = steps_.series.slow;
-  findings.longer_steps_begun = longer && !longer_steps_told_ && !any_exceeds();
+  // A slow rank explains steps that are at most twice as much longer as its computing.
+  findings.longer_steps_begun = longer && !longer_steps_told_ && findings.step_excess > 2 * explained_excess();
   findings.longer_steps_ended = !longer && longer_steps_told_;
   longer_steps_told_ = longer && (longer_steps_told_ || findings.longer_steps_begun);
 }
@@ -221,8 +226,10 @@ std::string text_of(const SlowRank& slow, const std::string& place, int64_t stag
                            : ranks_of_stage == 2 ? fmt::format("than the other rank of stage {}", stage)
                                                  : fmt::format("than the other {} ranks of stage {} (their median)",
                                                                ranks_of_stage - 1, stage);
-  std::string text = fmt::format("rank {}{} computes {}% slower {}: {} in place of {} for {}", slow.rank,
-                                 place.empty() ? "" : " (" + place + ")", percent(slow.excess), than,
+  const std::string who = slow.against_past && ranks_of_stage > 1
+                              ? fmt::format("the {} ranks of stage {} compute", ranks_of_stage, stage)
+                              : fmt::format("rank {}{} computes", slow.rank, place.empty() ? "" : " (" + place + ")");
+  std::string text = fmt::format("{} {}% slower {}: {} in place of {} for {}", who, percent(slow.excess), than,
                                  format_seconds(slow.seconds), format_seconds(slow.usual_seconds), unit);
   if (slow.kind_excess > 0) {
     text += fmt::format(", most of it in {} (+{}%)", to_string(slow.kind), percent(slow.kind_excess));

@@ -40,7 +40,7 @@ struct SlowRank {
   double excess = 0;                  // 0.24: computing takes 1.24 times as long as it should
   double seconds = 0;                 // of its computing
   double usual_seconds = 0;           // of the ranks with the same work, or of the stage before
-  bool against_past = false;          // the whole stage takes longer than before
+  bool against_past = false;          // all ranks of the stage take longer than before; `rank` is the first of them
   WorkKind kind = WorkKind::forward;  // where it loses most
   double kind_excess = 0;             // of that kind
   double core_wait = 0;
@@ -102,7 +102,8 @@ class SlowRankJudge {
   void judge_ranks(const std::vector<RankTimes>& ranks, WatchFindings& findings);
   void judge_stages(const std::vector<RankTimes>& ranks, WatchFindings& findings);
   void judge_steps(const std::vector<RankTimes>& ranks, WatchFindings& findings);
-  bool any_exceeds() const;
+  // The largest excess of a rank or stage that computes too long, now or in two windows in succession.
+  double explained_excess() const;
 
   std::vector<int64_t> stages_;
   std::vector<std::vector<int64_t>> ranks_of_stage_;

@@ -122,7 +122,7 @@ TEST(SlowRanks, LongerStepsAreToldOnceAndOnlyWhereNoRankExplainsThem) {
     Times times(4, 0.01);
     SlowRankJudge judge({0, 0, 0, 0});
     for (int i = 0; i < 8; ++i) judge.judge(times.window());
-    times.step_factor = 1.4;
+    times.step_factor = 1.3;
     if (explained) times.slow = 2;
     int told = 0, ended = 0;
     for (int i = 0; i < 6; ++i) told += judge.judge(times.window()).longer_steps_begun ? 1 : 0;

@@ -74,6 +74,11 @@ struct Measuring {
 // compare, and warns where they differ by more than a fifth. Every rank has this hook.
 std::unique_ptr<train::Hook> make_measure_hook(train::Trainer& trainer, Measuring measuring);
 
+// Times the steps of every rank, names ranks that compute more slowly than they should (observe/slow_ranks.h) and links
+// that have become slow (link_probe.h) in the log and in slow.jsonl in the run's folder, and gives the trainer what the
+// metrics say of them (docs/watching.md). Every rank of a run of at least two has this hook.
+std::unique_ptr<train::Hook> make_watch_hook();
+
 // Stops the run after the step, or the batch of an evaluation, that reaches train.time_limit, counted from `began`. An
 // evaluation before the first step of a start is not cut short.
 std::unique_ptr<train::Hook> make_time_limit_hook(std::chrono::steady_clock::time_point began);

@@ -7,6 +7,7 @@ namespace terrace::run {
 
 void add_standard_hooks(train::Trainer& trainer, std::chrono::steady_clock::time_point began) {
   const config::Config& config = trainer.config();
+  if (trainer.mesh().size() > 1) trainer.add_hook(make_watch_hook());
   if (trainer.rank() != 0) {
     // All ranks save and evaluate together; only the first rank logs and writes metrics.
     trainer.add_hook(make_save_hook(trainer, {}));

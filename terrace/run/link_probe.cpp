@@ -1,0 +1,152 @@
+// Sends messages around the members of each group, at several distances.
+#include "terrace/run/link_probe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "terrace/base/text/units.h"
+
+namespace terrace::run {
+namespace {
+
+constexpr int repeats = 5;
+constexpr int64_t most_members_in_pairs = 9;
+// A link's share above its usual time.
+constexpr double least_excess = 0.5;
+// A link that is named loses at least this share of what the slowest one loses.
+constexpr double least_of_slowest = 0.1;
+constexpr size_t most_named = 3;
+
+// How far a member's messages go in a group.
+std::vector<int64_t> distances(int64_t members) {
+  std::vector<int64_t> all;
+  for (int64_t distance = 1; distance < members;
+       distance = members <= most_members_in_pairs ? distance + 1 : 2 * distance)
+    all.push_back(distance);
+  return all;
+}
+
+// The lower one of the two middle values.
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+LinkProbe::LinkProbe(std::vector<comm::Comm*> groups, comm::Comm& all) : groups_(std::move(groups)), all_(all) {
+  std::erase_if(groups_, [](const comm::Comm* group) { return group->size() < 2; });
+}
+
+std::vector<LinkProbe::Link> LinkProbe::measure() {
+  using Clock = std::chrono::steady_clock;
+  std::vector<char> sent(probe_bytes), received(probe_bytes);
+  std::vector<Link> links;
+  all_.barrier({.what = "measure links"}).wait();
+  for (comm::Comm* group : groups_) {
+    const int64_t members = group->size(), own = group->member();
+    for (const int64_t distance : distances(members)) {
+      const int64_t to = (own + distance) % members, from = (own - distance + members) % members;
+      double shortest = std::numeric_limits<double>::infinity();
+      for (int i = 0; i < repeats; ++i) {
+        comm::Work receive =
+            group->receive(received.data(), probe_bytes, comm::Type::uint8, from, {.what = "measure links"});
+        group->barrier({.what = "measure links"}).wait();
+        const auto began = Clock::now();
+        comm::Work send = group->send(sent.data(), probe_bytes, comm::Type::uint8, to, {.what = "measure links"});
+        receive.wait();
+        shortest = std::min(shortest, std::chrono::duration<double>(Clock::now() - began).count());
+        send.wait();
+      }
+      links.push_back({.from = group->group().ranks[static_cast<size_t>(from)], .seconds = shortest});
+    }
+  }
+  return links;
+}
+
+void LinkProbe::measure_usual() { usual_ = measure(); }
+
+std::vector<LinkProbe::Told> LinkProbe::gathered(const Told& own) {
+  std::vector<Told> told(static_cast<size_t>(all_.size()));
+  all_.all_gather(&own, told.data(), sizeof(Told) / sizeof(double), comm::Type::fp64, {.what = "measure links"}).wait();
+  return told;
+}
+
+ProbedLinks LinkProbe::measure_all() {
+  const std::vector<Link> links = measure();
+  const auto own = std::ranges::max_element(links, {}, &Link::seconds);
+  std::vector<double> seconds;
+  ProbedLinks found;
+  const std::vector<Told> told =
+      gathered(own == links.end() ? Told{} : Told{.from = static_cast<double>(own->from), .seconds = own->seconds});
+  for (size_t rank = 0; rank < told.size(); ++rank) {
+    if (told[rank].from < 0) continue;
+    seconds.push_back(told[rank].seconds);
+    if (found.slowest && told[rank].seconds <= found.slowest->seconds) continue;
+    found.slowest = SlowLink{
+        .from = static_cast<int64_t>(told[rank].from), .to = static_cast<int64_t>(rank), .seconds = told[rank].seconds};
+  }
+  if (!seconds.empty()) found.usual_seconds = median_of(std::move(seconds));
+  return found;
+}
+
+std::vector<SlowLink> LinkProbe::find_slow() {
+  const std::vector<Link> now = measure();
+  Told own;
+  for (size_t i = 0; i < now.size(); ++i) {
+    const double ratio = now[i].seconds / usual_[i].seconds;
+    if (ratio <= own.ratio) continue;
+    own = {.from = static_cast<double>(now[i].from),
+           .seconds = now[i].seconds,
+           .usual_seconds = usual_[i].seconds,
+           .ratio = ratio};
+  }
+  const std::vector<Told> told = gathered(own);
+  std::vector<double> ratios;
+  for (const Told& one : told) {
+    if (one.from >= 0) ratios.push_back(one.ratio);
+  }
+  if (ratios.empty()) return {};
+  // Both of two ranks may have seen the slow link.
+  const double usual_ratio = ratios.size() > 2 ? std::max(1.0, median_of(ratios)) : 1.0;
+  std::vector<SlowLink> slow;
+  for (size_t rank = 0; rank < told.size(); ++rank) {
+    const Told& one = told[rank];
+    if (one.from < 0 || one.ratio < (1 + least_excess) * usual_ratio) continue;
+    slow.push_back({.from = static_cast<int64_t>(one.from),
+                    .to = static_cast<int64_t>(rank),
+                    .seconds = one.seconds,
+                    .usual_seconds = one.usual_seconds});
+  }
+  const auto longer_by = [](const SlowLink& link) { return link.seconds - link.usual_seconds; };
+  std::ranges::stable_sort(slow, std::ranges::greater(), longer_by);
+  // Beside a slow link, what is a little longer is noise.
+  std::erase_if(slow, [most = slow.empty() ? 0 : longer_by(slow.front()), &longer_by](const SlowLink& link) {
+    return longer_by(link) < least_of_slowest * most;
+  });
+  return slow;
+}
+
+std::string text_of(const std::vector<SlowLink>& links) {
+  std::string text;
+  for (size_t i = 0; i < std::min(most_named, links.size()); ++i) {
+    const SlowLink& link = links[i];
+    text += fmt::format("{}rank {} to rank {} take {} for {} in place of {}", i == 0 ? "messages from " : ", from ",
+                        link.from, link.to, format_seconds(link.seconds),
+                        format_bytes(static_cast<double>(probe_bytes)), format_seconds(link.usual_seconds));
+  }
+  if (links.size() > most_named) text += fmt::format(", and {} more", links.size() - most_named);
+  if (links.size() < 2) return text;
+  for (const int64_t rank : {links.front().from, links.front().to}) {
+    const auto has = [&](const SlowLink& link) { return link.from == rank || link.to == rank; };
+    if (std::ranges::all_of(links, has)) return text + fmt::format("; rank {} is an end of all of them", rank);
+  }
+  return text;
+}
+
+}  // namespace terrace::run
