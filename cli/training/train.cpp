@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/build_facts.h"
 #include "cli/commands.h"
 #include "cli/json_errors.h"
 #include "cli/ranges.h"
@@ -117,6 +118,7 @@ run::RunOptions options_of(const TrainArguments& arguments, const LaunchedRanks&
           .resume = arguments.resume,
           .config_file = names_folder(arguments.overrides) ? "" : arguments.config,
           .resume_command = resume_command(arguments, ranks.launched()),
+          .build_facts = fmt::format("commit: {}\n{}", commit(), build_facts()),
           .stop_after = arguments.stop_after,
           .profile_steps = arguments.profile_steps};
 }

@@ -160,4 +160,9 @@ void Comm::finish(const Work& work, const WaitBegin& began, bool complete, std::
   if (complete && recorder_ != nullptr) recorder_->finish(work.ticket_, now);
 }
 
+std::filesystem::path WorldOptions::failure_folder() const {
+  const std::filesystem::path crash = crash_folder ? crash_folder() : std::filesystem::path();
+  return crash.empty() ? flight_folder : crash;
+}
+
 }  // namespace terrace::comm

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -197,11 +198,18 @@ struct WorldOptions {
   // Several ranks may use one GPU. Data then go through host memory; if each rank has its own NCCL_HOSTID in its
   // environment, they go through NCCL's network transport instead.
   bool share_gpus = false;
-  // The folder in which each rank writes its last calls when the run fails; where it is empty, no file is written.
+  // The folder in which each rank writes its last calls when the run fails or a report is requested; where it is empty,
+  // no file is written.
   std::filesystem::path flight_folder = {};
+  // Returns the folder of this run's crash, in which ranks write their last calls when the run fails, in place of
+  // flight_folder; without it, or where its result is empty, that one. Called by any thread.
+  std::function<std::filesystem::path()> crash_folder = {};
   // When this number changes on one rank, every rank soon logs its last call and writes its last calls, and the run
   // continues. A signal handler may change it. It outlives the world.
   const std::atomic<int>* report_requests = nullptr;
+
+  // The folder for the last calls of a run that fails.
+  std::filesystem::path failure_folder() const;
 };
 
 }  // namespace terrace::comm

@@ -12,6 +12,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/texts_read.h"
+#include "terrace/base/system/crash_reports.h"
 #include "terrace/base/system/start_watch.h"
 #include "terrace/base/terminal/log.h"
 #include "terrace/base/text/plural.h"
@@ -24,6 +25,7 @@
 #include "terrace/observe/run_process.h"
 #include "terrace/plan/memory/memory_need.h"
 #include "terrace/run/choices.h"
+#include "terrace/run/crash_folder.h"
 #include "terrace/run/hooks/hooks.h"
 #include "terrace/run/resumed_checkpoint.h"
 #include "terrace/run/run_facts.h"
@@ -62,6 +64,7 @@ struct Start {
   train::Peak peak;
   ops::KernelChoice kernels;
   profile::RankThreads* threads = nullptr;  // if ranks are threads
+  CrashReports& crash;
 };
 
 void log_run_settings(train::Trainer& trainer, const Start& start) {
@@ -103,6 +106,7 @@ RunResult run_trainer(train::Trainer& trainer, const Start& start, comm::World& 
   if (start.inputs.options.stop_after > 0) trainer.add_hook(make_stop_after_hook(start.inputs.options.stop_after));
   if (start.inputs.options.prepare) start.inputs.options.prepare(trainer);
   const bool had_all_steps = trainer.all_steps_done();
+  start.crash.arm();
   trainer.run();
   if (had_all_steps && is_reporting_rank) {
     log_info("the run had made all its steps up to {}: there is nothing to do; raise train.steps to train on",
@@ -170,33 +174,56 @@ class RunRecord {
   observe::RunProcess trainer_;
 };
 
+// Trains, and reports an exception that ends the run, other than a mistake of the user that is found before it trains.
+template <typename Train>
+auto reported(CrashReports& crash, Train&& train) {
+  try {
+    return train();
+  } catch (const train::Refusal&) {
+    throw;
+  } catch (const UserError& error) {
+    if (crash.armed() && error.code != ExitCode::stopped) crash.report(error);
+    throw;
+  } catch (const std::exception& error) {
+    crash.report(error);
+    throw;
+  }
+}
+
 RunResult run_threads(const RunInputs& inputs, const RunCheck& found, const at::Device& device) {
   const config::Config& config = inputs.config;
   const int64_t ranks = inputs.options.ranks;
   profile::RankThreads threads;
   const Activity activity("measuring the speed of this machine and building the model");
   const train::Peak peak = choose_peak(inputs, threads_of_rank(inputs, ranks), device);
+  CrashReports crash(new_crash_folder(config.checkpoint.folder), [&](const Crash& one) {
+    write_crash(one, {.config = config, .ranks = ranks, .build_facts = inputs.options.build_facts});
+  });
   const Start start{.inputs = inputs,
                     .need = found.need,
                     .largest = found.largest,
                     .peak = peak,
                     .kernels = choose_kernels(inputs, device),
-                    .threads = &threads};
+                    .threads = &threads,
+                    .crash = crash};
   RunResult result;
   train::end_idle_threads();
   // A thread that ended with the Refusal would make all ranks write their last calls, which nobody needs then.
   std::mutex mutex;
   std::optional<train::Refusal> refusal;
-  comm::run_threads(ranks, train::world_options(config), [&](comm::World& own) {
-    threads.add(own.rank());
-    try {
-      const std::unique_ptr<comm::World> wrapped = inputs.options.decorate ? inputs.options.decorate(own) : nullptr;
-      RunResult of_rank = run_rank(start, device, wrapped ? *wrapped : own);
-      if (own.rank() == 0) result = std::move(of_rank);
-    } catch (const train::Refusal& all_know) {
-      const std::lock_guard lock(mutex);
-      if (!refusal || *all_know.what() != '\0') refusal = all_know;
-    }
+  reported(crash, [&] {
+    comm::run_threads(ranks, train::world_options(config), [&](comm::World& own) {
+      threads.add(own.rank());
+      name_thread_of_crashes(fmt::format("rank {}", own.rank()));
+      try {
+        const std::unique_ptr<comm::World> wrapped = inputs.options.decorate ? inputs.options.decorate(own) : nullptr;
+        RunResult of_rank = run_rank(start, device, wrapped ? *wrapped : own);
+        if (own.rank() == 0) result = std::move(of_rank);
+      } catch (const train::Refusal& all_know) {
+        const std::lock_guard lock(mutex);
+        if (!refusal || *all_know.what() != '\0') refusal = all_know;
+      }
+    });
   });
   if (refusal) throw train::Refusal(*refusal);
   return result;
@@ -233,6 +260,12 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
     return checks->found.checkpoint.string();
   });
   take_texts(train::broadcast_text(*all, std::move(small_files), 0, "small files"));
+  const std::string place = first ? new_crash_folder(config.checkpoint.folder).string() : "";
+  CrashReports crash(train::broadcast_text(*all, place, 0, "folder for a crash"), [&](const Crash& one) {
+    write_crash(one,
+                {.config = config, .rank = world.rank(), .ranks = world.size(), .build_facts = options.build_facts});
+  });
+  name_thread_of_crashes(fmt::format("rank {}", world.rank()));
   const auto train = [&] {
     check_shared_folder(*all, config.checkpoint.folder);
     std::unique_ptr<checkpoint::Reader> own;
@@ -251,10 +284,11 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
                       .need = first ? checks->found.need : plan::MemoryNeed{},
                       .largest = first ? checks->found.largest : plan::MemoryNeed{},
                       .peak = peak,
-                      .kernels = choose_kernels(inputs, device, *all)};
+                      .kernels = choose_kernels(inputs, device, *all),
+                      .crash = crash};
     return run_rank(start, device, world);
   };
-  return first ? record->of(train) : train();
+  return reported(crash, [&] { return first ? record->of(train) : train(); });
 }
 
 }  // namespace

@@ -38,8 +38,9 @@ struct RunOptions {
   // Wraps the world of each rank where ranks are threads, for tests and rehearsals. The world that it is given outlives
   // the result. Null: nothing is wrapped.
   std::function<std::unique_ptr<comm::World>(comm::World&)> decorate = {};
-  int64_t stop_after = 0;     // the step after which the run stops, to be continued later; 0: its last one
-  int64_t profile_steps = 0;  // 0: no profile
+  std::string build_facts = {};  // lines about this build of the program, for the folder of a crash
+  int64_t stop_after = 0;        // the step after which the run stops, to be continued later; 0: its last one
+  int64_t profile_steps = 0;     // 0: no profile
   std::function<void(const Profile&)> report_profile = {};  // called with the profile
   // The time from which train.time_limit counts.
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();

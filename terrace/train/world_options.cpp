@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "terrace/base/system/crash_reports.h"
 #include "terrace/train/report_request.h"
 
 namespace terrace::train {
@@ -14,6 +15,7 @@ comm::WorldOptions world_options(const config::Config& config) {
       .check_calls = config.layout.check_calls,
       .share_gpus = config.layout.share_gpus,
       .flight_folder = config.checkpoint.folder,
+      .crash_folder = crash_folder,
       .report_requests = &report_requests()};
 }
 

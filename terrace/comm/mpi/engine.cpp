@@ -48,6 +48,9 @@ MpiEngine::MpiEngine(MpiLibrary& library, const WorldOptions& options, FlightRec
       peers_(identities, rank_),
       reports_(options.report_requests != nullptr ? options.report_requests->load() : 0),
       control_(library, [this](uint64_t group_key) { return own_status(group_key); }) {
+  if (!options_.flight_folder.empty()) {
+    at_crash_.emplace([this](const std::filesystem::path& folder) { write_flight(folder); });
+  }
   const SignalsBlocked blocked;
   thread_ = std::thread([this] { run(); });
 }
@@ -269,7 +272,7 @@ void MpiEngine::set_failure(const std::string& reason, bool send, std::optional<
     dead_ = dead;
     failed_ = true;
   }
-  write_flight();
+  write_flight(options_.failure_folder());
   if (computes) log_warning("rank {}: {}", rank_, reason);
 }
 
@@ -282,7 +285,7 @@ void MpiEngine::abort(const std::string& reason) {
     reason_due_.reset();
     if (failed_.exchange(true)) return;
   }
-  write_flight();
+  write_flight(options_.failure_folder());
 }
 
 void MpiEngine::expect_failure() {
@@ -293,7 +296,7 @@ void MpiEngine::expect_failure() {
     reason_due_ = Clock::now() + unwinding_time;
     failed_ = true;
   }
-  write_flight();
+  write_flight(options_.failure_folder());
 }
 
 void MpiEngine::report_if_asked() {
@@ -309,13 +312,13 @@ void MpiEngine::report_if_asked() {
   if (!wanted) return;
   // Every rank logs this, as a warning because ranks other than the first log only warnings.
   log_warning("rank {}: {}", rank_, flight_.describe_last_call());
-  write_flight();
+  write_flight(options_.flight_folder);
 }
 
-void MpiEngine::write_flight() const {
-  if (options_.flight_folder.empty()) return;
+void MpiEngine::write_flight(const std::filesystem::path& folder) const {
+  if (folder.empty()) return;
   try {
-    flight_.write(options_.flight_folder);
+    flight_.write(folder);
   } catch (const std::exception& error) {
     log_warning("the last calls of rank {} could not be written: {}", rank_, error.what());
   }

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "terrace/base/system/crash_reports.h"
 #include "terrace/comm/flight_recorder.h"
 #include "terrace/comm/mpi/control_messages.h"
 #include "terrace/comm/mpi/operation.h"
@@ -62,7 +63,7 @@ class MpiEngine {
   void check_peers();
   void report_if_asked();
   void check_gpu_calls();
-  void write_flight() const;
+  void write_flight(const std::filesystem::path& folder) const;
   void advance_all();
   void count_outstanding();
   bool advance_until_complete(MpiOperation& operation);
@@ -119,6 +120,7 @@ class MpiEngine {
   bool failure_to_send_ = false;
   std::optional<int64_t> dead_;
 
+  std::optional<AtCrash> at_crash_;
   std::thread thread_;
 };
 

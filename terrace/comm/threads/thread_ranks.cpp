@@ -90,6 +90,9 @@ ThreadRanks::ThreadRanks(int64_t ranks, const WorldOptions& options)
       ended_(static_cast<size_t>(ranks)),
       reports_(options.report_requests != nullptr ? options.report_requests->load() : 0) {
   for (int64_t rank = 0; rank < ranks; ++rank) flights_.emplace_back(rank);
+  if (!options_.flight_folder.empty()) {
+    at_crash_.emplace([this](const std::filesystem::path& folder) { write_flights(folder); });
+  }
 }
 
 ThreadChannel& ThreadRanks::channel(const mesh::Group& group, int64_t occurrence) {
@@ -111,7 +114,7 @@ void ThreadRanks::abort(const std::string& reason, int64_t rank) {
   changed_.notify_all();
   if (expected) return;
   notify_all_ranks();
-  write_flights();
+  write_flights(options_.failure_folder());
 }
 
 void ThreadRanks::expect_failure(int64_t rank) {
@@ -124,7 +127,7 @@ void ThreadRanks::expect_failure(int64_t rank) {
   }
   changed_.notify_all();
   notify_all_ranks();
-  write_flights();
+  write_flights(options_.failure_folder());
 }
 
 std::string ThreadRanks::reason(int64_t asking_rank) const {
@@ -140,7 +143,7 @@ void ThreadRanks::report_if_asked() {
   for (const FlightRecorder& flight : flights_) {
     log_info("rank {}{}: {}", flight.rank(), has_ended(flight.rank()) ? " has ended" : "", flight.describe_last_call());
   }
-  write_flights();
+  write_flights(options_.flight_folder);
 }
 
 bool ThreadRanks::waits_for_ever(int64_t rank) const { return !waited_for_[static_cast<size_t>(rank)].ranks().empty(); }
@@ -178,11 +181,11 @@ std::string ThreadRanks::describe_deadlock() const {
   return text;
 }
 
-void ThreadRanks::write_flights() const {
-  if (options_.flight_folder.empty()) return;
+void ThreadRanks::write_flights(const std::filesystem::path& folder) const {
+  if (folder.empty()) return;
   const std::lock_guard lock(writing_);
   try {
-    for (const FlightRecorder& flight : flights_) flight.write(options_.flight_folder);
+    for (const FlightRecorder& flight : flights_) flight.write(folder);
   } catch (const std::exception& error) {
     log_warning("the last calls of the ranks could not be written: {}", error.what());
   }

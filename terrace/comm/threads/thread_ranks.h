@@ -10,10 +10,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "terrace/base/system/crash_reports.h"
 #include "terrace/comm/comm.h"
 #include "terrace/comm/flight_recorder.h"
 #include "terrace/comm/threads/shared_call.h"
@@ -111,7 +113,7 @@ class ThreadRanks {
   void look_for_deadlock();
   bool waits_for_ever(int64_t rank) const;
   std::string describe_deadlock() const;
-  void write_flights() const;
+  void write_flights(const std::filesystem::path& folder) const;
 
   const WorldOptions options_;
   const bool may_spin_;
@@ -132,6 +134,7 @@ class ThreadRanks {
   bool reason_known_ = false;
   std::exception_ptr own_failure_, failure_of_peers_;
   std::map<std::pair<std::pair<std::string, std::vector<int64_t>>, int64_t>, ThreadChannel> channels_;
+  std::optional<AtCrash> at_crash_;
 };
 
 }  // namespace terrace::comm
