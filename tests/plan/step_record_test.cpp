@@ -138,5 +138,20 @@ TEST(MemoryOverTime, ReturnsToTheStatesAndStaysWithinTheCountedMemory) {
   }
 }
 
+// All of 24 stages have figures; the first, the last and those between at equal distances have events.
+TEST(StepRecord, EventsAreThoseOfStagesSpreadOverAll) {
+  config::Config config = small_gpt(24);
+  config.layout.pipeline = 24;
+  config.train.global_batch = 4;
+  const observe::StepRecord record = step_record(config, {.machine = small_machine(), .software = {}, .devices = 24});
+  ASSERT_EQ(record.stages.size(), 24u);
+  std::vector<int64_t> with_events;
+  for (const observe::StageRecord& stage : record.stages) {
+    EXPECT_FALSE(stage.seconds.empty());
+    if (!stage.events.empty()) with_events.push_back(stage.stage);
+  }
+  EXPECT_EQ(with_events, (std::vector<int64_t>{0, 1, 3, 4, 6, 7, 9, 10, 12, 13, 15, 16, 18, 19, 21, 23}));
+}
+
 }  // namespace
 }  // namespace terrace::plan

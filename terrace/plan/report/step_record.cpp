@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -196,8 +195,10 @@ observe::StepRecord step_record(const config::Config& config, const Target& targ
   constexpr int64_t most_stages = 16;
   const PlannedRun run = planned_run(config, target);
   const SimulatedStep step(run, target);
-  std::vector<int64_t> stages(static_cast<size_t>(std::min(run.placement.stages, most_stages)));
-  std::iota(stages.begin(), stages.end(), 0);
+  // The first and the last stage, and others at equal distances between them.
+  const int64_t all = run.placement.stages, shown = std::min(all, most_stages);
+  std::vector<int64_t> stages;
+  for (int64_t i = 0; i < shown; ++i) stages.push_back(shown == 1 ? 0 : i * (all - 1) / (shown - 1));
   return step_record(step, predict(step), stages);
 }
 

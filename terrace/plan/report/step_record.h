@@ -14,8 +14,8 @@ namespace terrace::plan {
 observe::StepRecord step_record(const SimulatedStep& step, const Prediction& prediction,
                                 const std::vector<int64_t>& stages);
 
-// The record of a predicted step of a configuration, with events of the first sixteen stages. Throws as planned_run
-// does.
+// The record of a predicted step of a configuration, with events of sixteen stages, spread over all. Throws as
+// planned_run does.
 observe::StepRecord step_record(const config::Config& config, const Target& target);
 
 }  // namespace terrace::plan
