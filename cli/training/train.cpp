@@ -89,6 +89,12 @@ void print_profile(const run::Profile& profile) {
   std::fflush(stdout);  // the run may continue for a long time
 }
 
+void print_ranks(const observe::ProfiledRanks& profiled) {
+  fmt::print("step {} on {}:\n", profiled.step, counted(profiled.ranks.size(), "rank"));
+  for (const std::string& sentence : observe::sentences_of(profiled)) fmt::print("  {}\n", printable(sentence));
+  std::fflush(stdout);
+}
+
 // The command that starts this run again; "" under a launcher, whose own command line is not known here.
 std::string resume_command(const TrainArguments& arguments, bool launched) {
   if (launched) return "";
@@ -233,6 +239,13 @@ void run_training(const TrainArguments& arguments) {
     options.choose_products = measure::faster_products;
     options.measure_machine = measure_own_machine;
     options.report_profile = report;
+    options.report_ranks = [&](const observe::ProfiledRanks& profiled) {
+      if (arguments.json) {
+        json["ranks_profile"] = observe::json_of(profiled);
+      } else {
+        print_ranks(profiled);
+      }
+    };
     options.began = began;
     result = run::run_training(config, options);
   } catch (const train::Refusal& all_know) {
@@ -275,7 +288,8 @@ void add_train_command(CLI::App& app) {
   command
       ->add_option("--profile", arguments->profile_steps,
                    fmt::format("Record the operations of N steps after the first {}, print how much time each takes, "
-                               "and write a Chrome trace into the run's folder",
+                               "and write a Chrome trace into the run's folder; with several ranks also who waits "
+                               "for whom, and the critical path",
                                run::profile_warm_up))
       ->check(positive());
   command

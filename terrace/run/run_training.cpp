@@ -131,7 +131,12 @@ RunResult run_rank(const Start& start, const at::Device& device, comm::World& wo
   train::Trainer trainer(config, start.peak, start.kernels, &world);
   return train::abort_on_error(world, [&] {
     return run_trainer(trainer, start, world,
-                       {.meter = meter, .end = [&] { metered.reset(); }, .machine = std::move(machine)});
+                       {.meter = meter,
+                        .end = [&] { metered.reset(); },
+                        .machine = std::move(machine),
+                        .all_ranks = start.inputs.options.profile_steps > 0 && world.size() > 1,
+                        .later_by = world.size() > 1 ? start.inputs.options.profile_steps : 0,
+                        .report_ranks = start.inputs.options.report_ranks});
   });
 }
 

@@ -42,6 +42,8 @@ struct RunOptions {
   int64_t stop_after = 0;        // the step after which the run stops, to be continued later; 0: its last one
   int64_t profile_steps = 0;     // 0: no profile
   std::function<void(const Profile&)> report_profile = {};  // called with the profile
+  // Called on the first rank of several with what the ranks' steps went to, before the profile.
+  std::function<void(const observe::ProfiledRanks&)> report_ranks = {};
   // The time from which train.time_limit counts.
   std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 };

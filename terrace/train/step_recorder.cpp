@@ -86,6 +86,16 @@ double StepRecorder::peak_bytes() const {
   return most == entries_.end() ? 0 : static_cast<double>(most->peak);
 }
 
+std::vector<TimedInstruction> StepRecorder::timed() const {
+  const std::vector<double> times = clock_->seconds();
+  std::vector<TimedInstruction> all;
+  for (const Entry& one : entries_) {
+    const double begin = times[one.begin], waited = times[one.waited], end = times[one.end];
+    all.push_back({.instruction = one.instruction, .waited_seconds = waited - begin, .seconds = end - waited});
+  }
+  return all;
+}
+
 observe::StageRecord StepRecorder::stage_record() const {
   observe::StageRecord stage;
   const std::vector<double> times = clock_->seconds();

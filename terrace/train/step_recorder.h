@@ -14,6 +14,12 @@
 
 namespace terrace::train {
 
+// An instruction of a recorded step: how long its rank waited for another stage's tensors, and its time from then on.
+struct TimedInstruction {
+  schedule::StepInstruction instruction;
+  double waited_seconds = 0, seconds = 0;
+};
+
 // The executor calls it in the order of the list. On a GPU the times are those of the device's stream, which is waited
 // for once, at the end of the step.
 class StepRecorder {
@@ -30,6 +36,8 @@ class StepRecorder {
 
   // The last step: its events, seconds and memory over time; `memory_bytes` is left to the caller.
   observe::StageRecord stage_record() const;
+  // The instructions of the last step, in the order of the list.
+  std::vector<TimedInstruction> timed() const;
   // The most bytes of tensors during the last step.
   double peak_bytes() const;
 

@@ -11,6 +11,7 @@
 #include "terrace/memory/meter.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/operation_table.h"
+#include "terrace/observe/rank_profiles.h"
 #include "terrace/profile/operation_recorder.h"
 #include "terrace/train/trainer.h"
 
@@ -67,11 +68,19 @@ struct Measuring {
   std::shared_ptr<memory::Meter> meter;          // the meter of the rank's thread, from before the model was made
   std::function<void()> end = {};                // called when the meter is not needed any more
   std::optional<machine::Machine> machine = {};  // for the prediction; needed on the first rank
+  // Whether profiles of all ranks are gathered too, and what the first rank does with them.
+  bool all_ranks = false;
+  // Steps by which the recorded ones come later, where the run has as many left: while the operations of the first rank
+  // are recorded, it is slower.
+  int64_t later_by = 0;
+  std::function<void(const observe::ProfiledRanks&)> report_ranks = {};
 };
 
 // After profile_warm_up steps, records the next three instruction by instruction and writes the one with the median
 // time as measured_step.json in the run's folder. With a machine it also writes predicted_step.json, logs how the two
-// compare, and warns where they differ by more than a fifth. Every rank has this hook.
+// compare, and warns where they differ by more than a fifth. With `all_ranks` it also gathers what each rank's step
+// went to, measures the links, and writes profile.json with the critical path of the step (rank_profiles.h). Every rank
+// has this hook.
 std::unique_ptr<train::Hook> make_measure_hook(train::Trainer& trainer, Measuring measuring);
 
 // Times the steps of every rank, names ranks that compute more slowly than they should (observe/slow_ranks.h) and links

@@ -12,6 +12,7 @@
 #include "terrace/observe/step_record.h"
 #include "terrace/plan/report/step_record.h"
 #include "terrace/run/hooks/hooks.h"
+#include "terrace/run/profiled_ranks.h"
 
 namespace terrace::run {
 namespace {
@@ -85,13 +86,20 @@ class MeasureHook : public train::Hook {
   MeasureHook(train::Trainer& trainer, Measuring measuring)
       : measuring_(std::move(measuring)), recorder_(trainer.device(), measuring_.meter) {}
 
+  void at_start(train::Trainer& trainer) override {
+    const int64_t left = trainer.config().train.steps - trainer.steps_done();
+    const int64_t later = profile_warm_up + measuring_.later_by;
+    if (left >= later + static_cast<int64_t>(measured_steps)) first_ = later;
+  }
+
   void after_step(train::Trainer& trainer, const train::StepReport& report) override {
     if (done_ || report.skipped) return;
-    if (++steps_ < profile_warm_up) return;
-    if (steps_ > profile_warm_up) add(trainer, report);
+    if (++steps_ < first_) return;
+    if (steps_ > first_) add(trainer, report);
     if (records_.size() == measured_steps) return finish(trainer);
     trainer.record_steps(&recorder_);
     traffic_ = traffic_of(trainer.cut());
+    if (measuring_.all_ranks) calls_ = calls_of(trainer.cut());
   }
 
   void at_end(train::Trainer& trainer) override {
@@ -129,6 +137,7 @@ class MeasureHook : public train::Hook {
                         .links = {"links"},
                         .stages = {std::move(stage)},
                         .groups = difference(traffic_of(trainer.cut()), traffic_)});
+    if (measuring_.all_ranks) own_steps_.push_back(own_step(trainer, recorder_.timed(), calls_));
     observe::StepRecord& record = records_.back();
     for (observe::CommunicationRecord& group : record.groups) group.stage = record.stages.front().stage;
   }
@@ -143,7 +152,8 @@ class MeasureHook : public train::Hook {
 
   // Every rank calls it after the same step; the first rank writes.
   void finish(train::Trainer& trainer) {
-    const observe::StepRecord own = records_.at(chosen(trainer));
+    const size_t number = chosen(trainer);
+    const observe::StepRecord own = records_.at(number);
     const std::vector<int64_t> ranks = trainer.mesh().group(0, "pipeline").ranks;
     observe::StepRecord all = own;
     all.stages.clear();
@@ -155,8 +165,12 @@ class MeasureHook : public train::Hook {
       all.stages.push_back(of_stage.stages.front());
       for (const observe::CommunicationRecord& group : of_stage.groups) keep_larger(group, all.groups);
     }
+    std::optional<observe::ProfiledRanks> profiled;
+    if (measuring_.all_ranks) profiled = profiled_ranks(trainer, own, own_steps_.at(number));
     try {
       if (trainer.rank() == 0) write(trainer, all);
+      if (profiled) observe::write_rank_profiles(*profiled, trainer.config().checkpoint.folder);
+      if (profiled && measuring_.report_ranks) measuring_.report_ranks(*profiled);
     } catch (const std::exception& error) {
       // The run goes on without its record.
       log_warning("the measured step is not recorded: {}", error.what());
@@ -189,6 +203,7 @@ class MeasureHook : public train::Hook {
   void end(train::Trainer& trainer) {
     trainer.record_steps(nullptr);
     records_.clear();
+    own_steps_.clear();
     if (!std::exchange(done_, true) && measuring_.end) measuring_.end();
   }
 
@@ -196,7 +211,9 @@ class MeasureHook : public train::Hook {
   train::StepRecorder recorder_;
   std::vector<observe::CommunicationRecord> traffic_;  // before the present step
   std::vector<observe::StepRecord> records_;           // of this rank's steps
-  int64_t steps_ = 0;
+  std::vector<observe::GroupWait> calls_;              // before the present step, of all groups
+  std::vector<OwnStep> own_steps_;
+  int64_t steps_ = 0, first_ = profile_warm_up;  // made so far, and before the recorded ones
   bool done_ = false;
 };
 
