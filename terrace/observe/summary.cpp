@@ -18,6 +18,8 @@
 #include "terrace/observe/metric_keys.h"
 #include "terrace/observe/metrics.h"
 #include "terrace/observe/noise_scale.h"
+#include "terrace/observe/rank_profiles.h"
+#include "terrace/observe/slowness_file.h"
 #include "terrace/observe/step_comparison.h"
 #include "terrace/observe/step_record.h"
 
@@ -133,6 +135,38 @@ void add_noise_scale(const RunMetrics& metrics, const Json& facts, Json& summary
   summary["noise_scale_text"] = noise_scale_text(*last, batch, facts.value("samples", "samples"));
 }
 
+// Ranks of the summary, spread over all: pages draw a row for each.
+constexpr int64_t most_ranks = 64, most_waits = 10;
+
+// Adds the texts of what was named as slow and the profile of all ranks, where the run has them.
+void add_watch(const fs::path& folder, Json& summary) {
+  if (const std::vector<std::string> slow = texts_of(read_slowness(folder)); !slow.empty()) summary["slow"] = slow;
+  const std::optional<ProfiledRanks> profiled = read_rank_profiles(folder);
+  if (!profiled) return;
+  Json ranks = Json::array(), waits = Json::array();
+  const auto all = std::ssize(profiled->ranks), step = std::max<int64_t>(1, (all + most_ranks - 1) / most_ranks);
+  for (int64_t i = 0; i < all; i += step) {
+    const RankProfile& rank = profiled->ranks[static_cast<size_t>(i)];
+    ranks.push_back({{"rank", rank.rank},
+                     {"stage", rank.stage},
+                     {"place", rank.place},
+                     {"step_seconds", rank.step_seconds},
+                     {"computing_seconds", rank.computing()},
+                     {"waiting_seconds", rank.waiting()},
+                     {"memory_bytes", sum(rank.memory_bytes)}});
+  }
+  for (const WaitForRank& wait : longest_waits(profiled->ranks, most_waits)) {
+    waits.push_back(
+        {{"waiting", wait.waiting}, {"awaited", wait.awaited}, {"group", wait.group}, {"seconds", wait.seconds}});
+  }
+  summary["profile"] = {{"step", profiled->step},
+                        {"ranks", all},
+                        {"shown_ranks", ranks},
+                        {"waits", waits},
+                        {"critical_path", profiled->critical_path},
+                        {"sentences", sentences_of(*profiled)}};
+}
+
 std::string number(const Json& value, const char* format, const std::string& behind = "") {
   return value.is_number() ? fmt::format(fmt::runtime(format), value.get<double>()) + behind : "not measured";
 }
@@ -164,6 +198,7 @@ Json summarize(const fs::path& folder, const RunMetrics& metrics) {
   add_figures(metrics, evaluation, summary);
   if (Json dead = dead_outputs(metrics, summary); !dead.empty()) summary["dead_outputs"] = std::move(dead);
   add_noise_scale(metrics, facts, summary);
+  add_watch(folder, summary);
   summary["figures"] = facts.value("figures", Json::array());
   summary["loss_unit"] = facts.value("loss_unit", "");
   summary["baselines"] = facts.value("baselines", Json::array());
@@ -259,6 +294,10 @@ std::string draw_summary(const fs::path& folder) {
     line("warning", dead_output_text(output.get<std::string>()));
   }
   if (summary.contains("noise_scale_text")) line("noise scale", summary["noise_scale_text"].get<std::string>());
+  for (const Json& slow : summary.value("slow", Json::array())) line("slow", slow.get<std::string>());
+  if (summary.contains("profile")) {
+    for (const Json& sentence : summary["profile"]["sentences"]) line("profile", sentence.get<std::string>());
+  }
   line("memory", format_bytes(summary["memory_bytes"].get<double>()));
   line("folder", fmt::format("{}, {} in {}", folder.string(), format_bytes(summary["folder_bytes"].get<double>()),
                              counted(summary["files"].size(), "file")));

@@ -1,8 +1,9 @@
-// The profile of all ranks of a run: everyone is in it, and its times add up.
+// The profile of all ranks of a run: everyone is in it, its times add up, and the report has it.
 #include "terrace/observe/rank_profiles.h"
 
 #include <gtest/gtest.h>
 
+#include "terrace/observe/summary.h"
 #include "terrace/run/run_training.h"
 #include "tests/train/tiny_run.h"
 
@@ -36,6 +37,9 @@ TEST_F(ProfiledRun, HasEachRankWithWaitsMemoryAndTheCriticalPath) {
   EXPECT_GE(profiled->slowest_link.from, 0);
   EXPECT_GT(profiled->slowest_link.seconds, 0);
   ASSERT_FALSE(profiled->critical_path.empty());
+  const Json summary = observe::summarize_run(folder);
+  EXPECT_EQ(summary.at("profile").at("shown_ranks").size(), 4u);
+  EXPECT_EQ(summary.at("profile").at("sentences"), Json(observe::sentences_of(*profiled)));
 }
 
 TEST_F(ProfiledRun, OfOneRankHasNoOtherRanks) {

@@ -44,6 +44,9 @@ function build({title, runs}) {
   if (curves.length) curvesSection(runs, curves);
   const noisy = runs.filter((run) => run.noise_scales.length);
   if (noisy.length) noiseSection(noisy);
+  const slow = runs.filter((run) => run.figures && run.figures.slow), profiled = runs.filter((run) => run.figures && run.figures.profile);
+  if (slow.length) slowSection(slow);
+  if (profiled.length) ranksSection(profiled);
 }
 
 // The sections of the records of steps, each of the runs that have what it shows.
