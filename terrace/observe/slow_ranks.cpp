@@ -15,6 +15,8 @@ namespace terrace::observe {
 namespace {
 
 constexpr double least_excess = 0.12;
+// Twice as long as expected is too long whatever the noise.
+constexpr double most_threshold = 1;
 // Standard deviations of the noise.
 constexpr double least_deviations = 5;
 // A slow rank is no longer slow below this share of the threshold.
@@ -106,7 +108,7 @@ double SlowRankJudge::Noise::threshold() const {
   if (medians_.size() < windows_of_noise) return std::numeric_limits<double>::infinity();
   // A difference of two windows has sqrt(2) times the deviation of one; 1.4826 makes a median a normal deviation.
   const double deviation = 1.4826 / std::sqrt(2.0) * lower_median({medians_.begin(), medians_.end()});
-  return std::max(least_excess, least_deviations * deviation);
+  return std::clamp(least_deviations * deviation, least_excess, most_threshold);
 }
 
 bool SlowRankJudge::Past::known() const { return values.size() >= windows_of_past; }

@@ -42,7 +42,7 @@ TEST_F(Watch, NamesTheRankThatComputesSlowlyAndNotThoseThatWaitForIt) {
 
 // Ranks 3 and 7 are neighbours in a group of eight that sums gradients.
 TEST_F(Watch, NamesTheSlowLink) {
-  const std::vector<Slowness> all = named_with(8, {"layout.sharding=zero2"}, comm::slow_link(3, 7, 5e-8, active()));
+  const std::vector<Slowness> all = named_with(8, {"layout.sharding=zero2"}, comm::slow_link(3, 7, 2e-7, active()));
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all.front().what, "link");
   EXPECT_EQ(std::set({all.front().rank, all.front().to}), (std::set<int64_t>{3, 7}));

@@ -19,7 +19,7 @@ class WatchedRun : public train::TinyRun {
  public:
   using TinyRun::write_corpus;
 
-  static constexpr int64_t slow_from = 21;  // the first step with the fault
+  static constexpr int64_t slow_from = 24;  // the first step with the fault
 
   // One rank of a run in whose steps the fault is active from slow_from on; to be called by all ranks.
   void train_watched(comm::World& inner, const std::vector<std::string>& keys, comm::Fault fault) {
@@ -34,8 +34,8 @@ class WatchedRun : public train::TinyRun {
     trainer.run();
   }
 
-  // Returns what was named, on the first rank. Steps that were longer for no known reason and differences below 15% are left
-  // out, since other work on the machine makes some.
+  // Returns what was named, on the first rank. Steps that were longer for no known reason and differences below 15% are
+  // left out, since other work on the machine makes some.
   std::vector<observe::Slowness> named() const {
     constexpr double least_told = 0.15;
     std::vector<observe::Slowness> all = observe::read_slowness(run_folder());
@@ -60,9 +60,9 @@ class WatchedRun : public train::TinyRun {
   };
 
   config::Config watched_config(const std::vector<std::string>& keys) const {
-    std::vector<std::string> all = {"train.threads=1",       "train.steps=31",      "train.evaluate_every=0",
+    std::vector<std::string> all = {"train.threads=1",       "train.steps=36",      "train.evaluate_every=0",
                                     "model.width=96",        "model.layers=4",      "model.sequence=64",
-                                    "train.global_batch=16", "train.micro_batch=1", "checkpoint.every=0"};
+                                    "train.global_batch=32", "train.micro_batch=1", "checkpoint.every=0"};
     all.insert(all.end(), keys.begin(), keys.end());
     return tiny_config(all);
   }

@@ -27,7 +27,7 @@ int main(int, char** argv) {
   const auto world = terrace::comm::make_mpi_world(terrace::comm::start_mpi(), {.timeout_seconds = 60});
   run.train_watched(
       *world, {"layout.sharding=zero2"},
-      link ? terrace::comm::slow_link(0, 2, 5e-8, run.active()) : terrace::comm::slow_rank(1, 0.3, run.active()));
+      link ? terrace::comm::slow_link(0, 2, 2e-7, run.active()) : terrace::comm::slow_rank(1, 0.3, run.active()));
   for (const terrace::observe::Slowness& one : run.named()) {
     if (world->rank() != 0 || one.ended) continue;
     fmt::print("{} {} {}\n", one.what,

@@ -4,7 +4,7 @@ import sys
 import unittest
 
 LAUNCHER, PROGRAM = sys.argv[1:3]
-SLOW_FROM = 21  # WatchedRun::slow_from
+SLOW_FROM = 24  # WatchedRun::slow_from
 
 
 class Watched(unittest.TestCase):
