@@ -1,5 +1,5 @@
-// The record of ranks and links that were named as slow: slow.jsonl in a run's folder, with a line for each rank or link when it becomes slow and
-// when it no longer is.
+// The record of ranks and links that were named as slow: slow.jsonl in a run's folder, with a line for each rank or
+// link when it becomes slow and when it no longer is.
 #pragma once
 
 #include <cstdint>
