@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "terrace/base/text/json.h"
@@ -35,12 +36,23 @@ std::vector<uint64_t> Source::own_numbers(const HeldOut& held_out, const RoundSh
 }
 
 std::vector<MicroBatch> Source::micro_batches(const StepShare& share, const TensorNames& names) const {
+  return first_micro_batches(share, std::numeric_limits<int64_t>::max(), names);
+}
+
+std::vector<MicroBatch> Source::first_micro_batches(const StepShare& share, int64_t count,
+                                                    const TensorNames& names) const {
   std::vector<MicroBatch> batches;
   for (const std::vector<uint64_t>& numbers : own_numbers(share)) {
-    if (share.stop.stop_requested()) break;
+    if (share.stop.stop_requested() || std::ssize(batches) == count) break;
     batches.push_back(micro_batch({.numbers = numbers}, names));
   }
   return batches;
+}
+
+Json Source::sample_record(uint64_t sample) const {
+  Json record = {{"sample", sample}};
+  describe(sample, record);
+  return record;
 }
 
 FileRanges Source::reads(const StepShare& share, const TensorNames& names) const {

@@ -55,6 +55,13 @@ class Source {
   // same number of micro-batches, which may differ from step to step; some micro-batches may be without samples
   // (divided_samples.h).
   std::vector<MicroBatch> micro_batches(const StepShare& share, const TensorNames& names) const;
+  // Returns the first ones of these micro-batches, at most `count`.
+  std::vector<MicroBatch> first_micro_batches(const StepShare& share, int64_t count, const TensorNames& names) const;
+  // Returns the numbers of the samples in each of these micro-batches.
+  std::vector<std::vector<uint64_t>> sample_numbers(const StepShare& share) const { return own_numbers(share); }
+  // Returns what a reader knows a training sample by, as an object for records of a run: its number, and what the kind
+  // of data adds, such as the text of its tokens, the times of its fields or the structure in its dataset.
+  Json sample_record(uint64_t sample) const;
   // Returns how much of what the family counts (config::Family::items), such as tokens, the training samples first ..
   // first + samples - 1 have.
   int64_t items(uint64_t first, int64_t samples) const;
@@ -119,6 +126,8 @@ class Source {
   virtual MicroBatch micro_batch(const Samples& samples, const TensorNames& names) const = 0;
   // Returns the items of a training sample.
   virtual int64_t items_of(uint64_t sample) const = 0;
+  // Adds to sample_record(), which has the sample's number as "sample".
+  virtual void describe(uint64_t /*sample*/, Json& /*record*/) const {}
   // Returns the sizes in which samples differ, by which a budget divides them; none where all samples have equal sizes.
   virtual SizesOfSamples sizes_of(const Samples& /*samples*/) const { return {}; }
   // Returns the cost by which a step's samples are divided; nothing where the ranks have equal shares without a budget.

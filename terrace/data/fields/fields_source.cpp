@@ -252,6 +252,17 @@ MicroBatch FieldsSource::micro_batch(const Samples& samples, const TensorNames& 
   return made;
 }
 
+void FieldsSource::describe(uint64_t sample, Json& record) const {
+  const FieldPair pair = training_pair(sample);
+  const auto text = [&](int64_t time) {
+    return text_of(description().calendar, description().times.at(static_cast<size_t>(time)));
+  };
+  record["dataset"] = config_.fields;
+  record["start"] = text(pair.start);
+  record["target"] = text(pair.target);
+  if (config_.turned) record["turned_columns"] = turn_of(sample);
+}
+
 std::vector<const MappedFile*> FieldsSource::staged_files() const {
   std::vector<const MappedFile*> files = {&dataset_.file()};
   if (climatology_) files.push_back(&climatology_->file());

@@ -107,6 +107,8 @@ class FieldsSource : public Source {
   std::vector<HeldOutPart> held_out_parts() const override { return {{config_.fields, held_out_.size()}}; }
   MicroBatch micro_batch(const Samples& samples, const TensorNames& names) const override;
   int64_t items_of(uint64_t /*sample*/) const override { return 1; }
+  // Adds the dataset, the time of the start and of the target, and how far the fields were turned.
+  void describe(uint64_t sample, Json& record) const override;
   FileRanges ranges_of(const Samples& samples, const TensorNames& names) const override;
 
  private:

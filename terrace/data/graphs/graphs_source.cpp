@@ -13,6 +13,7 @@
 #include "terrace/base/random.h"
 #include "terrace/base/text/json.h"
 #include "terrace/config/section_keys.h"
+#include "terrace/data/graphs/structures/formula.h"
 #include "terrace/data/kept_statistics.h"
 #include "terrace/data/order/recorded_order.h"
 
@@ -206,6 +207,25 @@ std::vector<HeldOutPart> GraphsSource::held_out_parts() const {
 int64_t GraphsSource::items_of(uint64_t sample) const {
   const Place place = training_place(sample);
   return datasets_[place.dataset].file->atoms_of(place.structure);
+}
+
+void GraphsSource::describe(uint64_t sample, Json& record) const {
+  const Place place = training_place(sample);
+  const Dataset& dataset = datasets_.at(place.dataset);
+  NumbersAtHand at_hand(staged());
+  const GraphView view = dataset.file->structure(place.structure, &at_hand);
+  record["dataset"] = dataset.file->prefix();
+  record["structure"] = place.structure;
+  record["file"] = dataset.file->description().sources.at(static_cast<size_t>(view.source));
+  record["number_in_file"] = view.number;
+  record["formula"] = formula_of(view.species);
+  record["atoms"] = view.atoms();
+  record["edges"] = edges_of(place);
+  const GraphToBatch graph = graph_at(place, at_hand);
+  for (size_t label = 0; label < request_.labels.size(); ++label) {
+    const std::span<const double> values = graph.labels.at(label);
+    if (!values.empty()) record["labels"][request_.labels[label].name] = std::vector(values.begin(), values.end());
+  }
 }
 
 GraphToBatch GraphsSource::graph_at(const Place& place, NumbersAtHand& at_hand) const {

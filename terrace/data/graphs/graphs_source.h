@@ -67,6 +67,9 @@ class GraphsSource : public Source {
   std::vector<HeldOutPart> held_out_parts() const override;
   MicroBatch micro_batch(const Samples& samples, const TensorNames& names) const override;
   int64_t items_of(uint64_t sample) const override;  // atoms
+  // Adds the dataset, the structure's number in it, the file and place that it came from, formula, atoms, edges and
+  // labels of the structure.
+  void describe(uint64_t sample, Json& record) const override;
   SizesOfSamples sizes_of(const Samples& samples) const override { return sizes_of_places(places_of(samples)); }
   std::optional<SampleCost> cost() const override;
   FileRanges ranges_of(const Samples& samples, const TensorNames& names) const override;

@@ -279,6 +279,18 @@ SampleBatch Loader::batch(Split split, std::span<const uint64_t> samples) const 
   return batch;
 }
 
+Loader::SamplePlace Loader::training_place(uint64_t sample) const {
+  const auto& [windows, number] = state_->place_of(Split::train, sample);
+  const WindowReader& reader = state_->reader;
+  const uint64_t first = reader.begin_of(windows, number), tokens = reader.length_of(windows, number) + 1;
+  const CorpusIndex& index = windows.corpus->index();
+  return {.corpus = windows.name,
+          .first_token = first,
+          .tokens = tokens,
+          .first_document = index.document_of(first),
+          .last_document = index.document_of(first + tokens - 1)};
+}
+
 std::vector<const MappedFile*> Loader::token_files() const {
   std::vector<const MappedFile*> files;
   const auto add = [&](const std::vector<Windows>& corpora) {

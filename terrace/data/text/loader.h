@@ -49,6 +49,14 @@ class Loader {
   // Returns the samples with these numbers.
   SampleBatch batch(Split split, std::span<const uint64_t> samples) const;
 
+  // The tokens that a training sample reads: where they lie, and the documents of its first and its last token.
+  struct SamplePlace {
+    std::string corpus;  // as the configuration names it
+    uint64_t first_token = 0, tokens = 0;
+    uint64_t first_document = 0, last_document = 0;
+  };
+  SamplePlace training_place(uint64_t sample) const;
+
   // Return the files with the tokens of all corpora, each once, and what the samples with these numbers read of the
   // files. From read_by() on the files are read by `staged`.
   std::vector<const MappedFile*> token_files() const;

@@ -213,6 +213,25 @@ MicroBatch TextSource::micro_batch(const Samples& samples, const TensorNames& na
   return micro_batch_of(std::move(batch), names);
 }
 
+void TextSource::describe(uint64_t sample, Json& record) const {
+  const Loader::SamplePlace place = loader_.training_place(sample);
+  const SampleBatch batch = loader_.batch(Split::train, std::span(&sample, 1));
+  std::vector<int32_t> tokens = {static_cast<int32_t>(batch.tokens.front())};
+  for (const int64_t target : batch.targets) {
+    if (target >= 0) tokens.push_back(static_cast<int32_t>(target));
+  }
+  record["corpus"] = place.corpus;
+  record["first_token"] = place.first_token;
+  record["documents"] = {place.first_document, place.last_document};
+  const auto tokenizer = fs::exists(tokenizer_) ? Tokenizer::open(tokenizer_) : nullptr;
+  if (tokenizer == nullptr) {
+    record["tokens"] = tokens;
+    return;
+  }
+  std::erase_if(tokens, [&](int32_t token) { return token >= tokenizer->vocabulary(); });
+  record["text"] = tokenizer->decode(tokens);
+}
+
 FileRanges TextSource::ranges_of(const Samples& samples, const TensorNames& names) const {
   return needs_tokens(names) ? loader_.reads(split_of(samples), read_of(samples)) : FileRanges{};
 }

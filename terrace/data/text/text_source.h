@@ -46,6 +46,8 @@ class TextSource : public Source {
   const Mixture* held_out_order() const override { return loader_.held_out_order(); }
   MicroBatch micro_batch(const Samples& samples, const TensorNames& names) const override;
   int64_t items_of(uint64_t /*sample*/) const override { return sequence_; }
+  // Adds corpus, first token, documents, and the text of the tokens, or the tokens where there is no tokenizer.
+  void describe(uint64_t sample, Json& record) const override;
   FileRanges ranges_of(const Samples& samples, const TensorNames& names) const override;
 
  private:
