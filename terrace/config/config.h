@@ -22,6 +22,8 @@ inline int64_t element_bytes(Precision precision) { return precision == Precisio
 enum class Recompute { none, selective, full };
 enum class Decay { cosine, linear, constant, wsd };  // wsd: warm-up, stable, decay
 enum class OnNan { stop, skip };
+enum class OnCorruption { stop, reload };
+enum class OnSpike { ignore, warn, skip, back };
 enum class Sharding { ddp, zero1, zero2, zero3, hybrid, node, three_level };
 enum class Routing { automatic, flat, rails };              // of movements among several nodes
 enum class RailsGather { automatic, library, doubling };    // of weights between nodes, by rails
@@ -46,6 +48,12 @@ struct TrainConfig {
   int64_t log_every = 10;         // steps between log lines if standard error is not a terminal
   int64_t noise_scale_every = 0;  // steps between measurements of the gradient noise scale; 0: never
   OnNan on_nan = OnNan::stop;
+  int64_t check_states_every = 0;       // steps between checks of what ranks hold in memory; 0: never
+  int64_t check_computation_every = 0;  // steps between checks of what ranks compute; 0: never
+  OnCorruption on_corruption = OnCorruption::stop;
+  OnSpike on_spike = OnSpike::ignore;
+  double spike_threshold = 10.0;  // deviations from the median from which on a loss or gradient norm is a spike
+  int64_t spike_window = 50;      // steps over which these are taken
   // Batch-size ramp-up: a step begins with ramp_start samples and grows by ramp_increment samples at a time, evenly
   // over the first ramp_samples samples of the run.
   int64_t ramp_start = 0;  // 0: no ramp-up

@@ -31,6 +31,17 @@ std::string loss_scale(const Config& c) {
   return fmt::format("with precision = \"{}\"; remove it, or use \"fp16\"", name_of(c.train.precision));
 }
 
+std::string after_checks(const Config& c) {
+  if (c.train.check_states_every > 0 || c.train.check_computation_every > 0) return "";
+  return "without check_states_every and check_computation_every; give one of them, such as check_states_every = 100, "
+         "or remove it";
+}
+
+std::string of_spikes(const Config& c) {
+  if (c.train.on_spike != OnSpike::ignore) return "";
+  return "with on_spike = \"ignore\"; remove it, or use \"warn\", \"skip\" or \"back\"";
+}
+
 std::string decay_length(const Config& c) {
   if (c.optimizer.schedule != Decay::constant) return "";
   return "with schedule = \"constant\"; remove it, or use \"cosine\", \"linear\" or \"wsd\"";
@@ -243,6 +254,12 @@ const std::vector<IdleRule>& core_idle_rules() {
        .off = "0",
        .beside = rest_of_ramp},
       {.key = "train.noise_scale_every", .causes = {}, .on = one_micro_batch},
+      {.key = "train.on_corruption",
+       .causes = {"train.check_states_every", "train.check_computation_every"},
+       .off = "\"stop\"",
+       .beside = after_checks},
+      {.key = "train.spike_threshold", .causes = {"train.on_spike"}, .beside = of_spikes},
+      {.key = "train.spike_window", .causes = {"train.on_spike"}, .beside = of_spikes},
       {.key = "train.initial_loss_scale", .causes = {"train.precision"}, .beside = loss_scale},
       {.key = "train.loss_scale_window", .causes = {"train.precision"}, .beside = loss_scale},
       {.key = "optimizer.decay_steps", .causes = {"optimizer.schedule"}, .off = "0", .beside = decay_length},

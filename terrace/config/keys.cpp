@@ -52,6 +52,26 @@ void add_train_keys(const Family* family, std::vector<Key>& list) {
                  "save few steps (docs/training.md). 0: never.");
   train.optional("on_nan", &T::on_nan, Choice<OnNan>{}, may_change,
                  "What happens if the loss is not finite: the run stops, or the step is skipped.");
+  train.optional("check_states_every", &T::check_states_every, Whole{0, most_steps}, may_change,
+                 "Steps between checks of weights, optimizer states and summed gradients for bits that changed in the "
+                 "memory of a rank (docs/corruption.md). 0: never.");
+  train.optional(
+      "check_computation_every", &T::check_computation_every, Whole{0, most_steps}, may_change,
+      "Steps between checks in which every rank computes a micro-batch of another one again, whose gradients "
+      "must have the same bits (docs/corruption.md). 0: never.");
+  train.optional("on_corruption", &T::on_corruption, Choice<OnCorruption>{}, may_change,
+                 "What happens where one of these checks finds something: the run stops, or loads its newest "
+                 "checkpoint again.");
+  train.optional("on_spike", &T::on_spike, Choice<OnSpike>{}, may_change,
+                 "What happens where the loss or the gradient norm jumps up (docs/training.md): nothing; a warning and "
+                 "a record of the step's samples; also its update is left out; or the run also goes back to its newest "
+                 "checkpoint and leaves the step's samples out.");
+  train.optional(
+      "spike_threshold", &T::spike_threshold, Real{.least = 1}, may_change,
+      "A loss or gradient norm is a spike if it is above the median of the last `spike_window` steps by this "
+      "many deviations.");
+  train.optional("spike_window", &T::spike_window, Whole{4, 1'000}, may_change,
+                 "Steps over which the median and the deviation of losses and gradient norms are taken.");
   train.optional("ramp_start", &T::ramp_start, Whole{0, most_step_samples}, fixed,
                  "Batch-size ramp-up: samples of the first step. 0: no ramp-up.");
   train.optional("ramp_increment", &T::ramp_increment, Whole{0, most_step_samples}, fixed,

@@ -29,6 +29,14 @@ template <>
 struct Names<OnNan> {
   static constexpr std::array<std::string_view, 2> words = {"stop", "skip"};
 };
+template <>
+struct Names<OnCorruption> {
+  static constexpr std::array<std::string_view, 2> words = {"stop", "reload"};
+};
+template <>
+struct Names<OnSpike> {
+  static constexpr std::array<std::string_view, 4> words = {"ignore", "warn", "skip", "back"};
+};
 
 template <>
 struct Names<Sharding> {

@@ -11,6 +11,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/ops/kernels.h"
+#include "terrace/optim/digest.h"
 #include "terrace/parallel/storage.h"
 #include "terrace/parallel/transfer.h"
 
@@ -98,6 +99,16 @@ std::vector<optim::Shard> Sharded::shards() const {
   return shards;
 }
 
+std::vector<HeldWeights> Sharded::held_weights() const {
+  std::vector<HeldWeights> held;
+  for (size_t number = 0; number < segments_.size(); ++number) {
+    for (const Flat& flat : segments_[number].flats) {
+      held.push_back({static_cast<int64_t>(number), flat.own.weights(), flat.own.pieces_in(groups_.place.weights)});
+    }
+  }
+  return held;
+}
+
 Sharded::Segment& Sharded::segment(int64_t number) {
   Segment& segment = segments_.at(static_cast<size_t>(number));
   TERRACE_CHECK(!segment.flats.empty(), "segment {} has no parameters here", number);
@@ -108,6 +119,7 @@ void Sharded::begin_step(uint64_t seed, int64_t step) {
   const at::NoGradGuard no_grad;
   const PhiloxBlock block = philox_at(stream_key(seed, "rounding of gradients"), static_cast<uint64_t>(step), 0);
   rounding_key_ = {block[0], block[1]};
+  gathered_digests_.assign(watches_gathered_ ? segments_.size() : 0, 0);
   for (Segment& segment : segments_) {
     segment.reductions = 0;
     for (const Flat& flat : segment.flats) {
@@ -202,7 +214,13 @@ void Sharded::end(const schedule::StepInstruction& instruction, Flat& flat) {
 }
 
 void Sharded::release(int64_t number) {
-  for (const Flat& flat : segment(number).flats) give_back(flat.own.whole_weights(), &StateBytes::gathered_weights);
+  for (const Flat& flat : segment(number).flats) {
+    if (watches_gathered_) {
+      uint64_t& digest = gathered_digests_.at(static_cast<size_t>(number));
+      digest = optim::followed_by(digest, optim::digest_of(flat.own.whole_weights()));
+    }
+    give_back(flat.own.whole_weights(), &StateBytes::gathered_weights);
+  }
 }
 
 void Sharded::allocate_gradient(int64_t number) {

@@ -37,6 +37,13 @@ struct KeptErrors {
   at::Tensor codes;
 };
 
+// This rank's part of the weights of a flat buffer, with the parameters' pieces in it.
+struct HeldWeights {
+  int64_t segment;
+  at::Tensor weights;
+  std::vector<optim::ShardPiece> pieces;
+};
+
 class Sharded {
  public:
   // Moves the parameters of the stage's segments into flat buffers, one for each type in a segment. All arguments
@@ -46,6 +53,13 @@ class Sharded {
 
   // This rank's optimizer part of each flat buffer, in the order of the segments.
   std::vector<optim::Shard> shards() const;
+
+  // This rank's part of the weights of each flat buffer, in the order of shards().
+  std::vector<HeldWeights> held_weights() const;
+  // From the next step on, takes a digest of gathered weights each time that they are released, or ends that.
+  void watch_gathered(bool watches) { watches_gathered_ = watches; }
+  // By segment: the digest of the digests that were taken in this step, in order; 0 where there are none.
+  const std::vector<uint64_t>& gathered_digests() const { return gathered_digests_; }
 
   // Begins a step: zeroes the whole gradients that are held permanently. Gradients that are rounded at random draw from
   // (seed, step, segment, movement, data-parallel rank, element), which is the same on every tensor rank.
@@ -101,6 +115,8 @@ class Sharded {
   ShardingOptions options_;
   std::vector<Segment> segments_;
   PhiloxKey rounding_key_ = {};  // of the seed and the step
+  bool watches_gathered_ = false;
+  std::vector<uint64_t> gathered_digests_;
   StateBytes held_, peak_;
 };
 

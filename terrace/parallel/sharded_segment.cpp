@@ -92,18 +92,24 @@ at::Tensor ShardedSegment::optimizer_weights() const {
 }
 
 optim::Shard ShardedSegment::shard() const {
-  const int64_t first = place_.optimizer.begin(padded_), size = place_.optimizer.size(padded_);
+  const int64_t first = place_.optimizer.begin(padded_);
   optim::Shard shard{.gradient = optimizer_gradient(),
                      .value = optimizer_weights(),
                      .own_begin = place_.own.begin(padded_) - first,
                      .own_end = place_.own.begin(padded_) - first + place_.own.size(padded_),
-                     .pieces = {}};
+                     .pieces = pieces_in(place_.optimizer)};
+  return shard;
+}
+
+std::vector<optim::ShardPiece> ShardedSegment::pieces_in(const mesh::Part& part) const {
+  const int64_t first = part.begin(padded_), size = part.size(padded_);
+  std::vector<optim::ShardPiece> pieces;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const int64_t begin = offsets_[i], end = begin + parameters_[i]->value.numel();
     const int64_t from = std::max(begin, first), to = std::min(end, first + size);
-    if (from < to) shard.pieces.push_back({parameters_[i], from - begin, to - begin, from - first});
+    if (from < to) pieces.push_back({parameters_[i], from - begin, to - begin, from - first});
   }
-  return shard;
+  return pieces;
 }
 
 }  // namespace terrace::parallel

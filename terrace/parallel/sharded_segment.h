@@ -43,6 +43,8 @@ class ShardedSegment {
   at::Tensor optimizer_weights() const;
 
   optim::Shard shard() const;
+  // The pieces of the parameters in a part of the flat buffers; they are counted from the beginning of the part.
+  std::vector<optim::ShardPiece> pieces_in(const mesh::Part& part) const;
 
  private:
   std::vector<int64_t> place_parameters(int64_t alignment) const;

@@ -24,10 +24,11 @@ int64_t samples_of_group(int64_t global_batch, int64_t share, int64_t micro_batc
   return share;
 }
 
-double sum_of(const models::Tensors& losses, const std::vector<models::LossTerm>& terms) {
+double sum_of(const observe::TermSums& losses, const std::vector<models::LossTerm>& terms) {
   double sum = 0;
   for (size_t term = 0; term < terms.size(); ++term) {
-    if (terms[term].weight != 0) sum += losses.at(term).item<double>();
+    if (terms[term].weight == 0) continue;
+    for (const double value : losses.at(term).values) sum += value;
   }
   return sum;
 }
@@ -83,7 +84,7 @@ LossLog::LossLog(const config::Config& config, int64_t data_ranks)
 
 void LossLog::note(const train::Trainer& trainer) {
   const mesh::Mesh& mesh = trainer.mesh();
-  const std::vector<models::Tensors>& micro_batches = trainer.last_losses();
+  const std::vector<observe::TermSums> micro_batches = trainer.last_losses();
   if (micro_batches.empty() || mesh.coordinate(trainer.rank(), "tensor") != 0) return;
   const std::vector<models::LossTerm> terms = trainer.losses();
   const int64_t own_groups = std::max<int64_t>(groups_ / mesh.size("data"), 1);

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -15,6 +17,7 @@
 #include "terrace/base/system/crash_reports.h"
 #include "terrace/base/system/start_watch.h"
 #include "terrace/base/terminal/log.h"
+#include "terrace/base/text/json.h"
 #include "terrace/base/text/plural.h"
 #include "terrace/base/text/units.h"
 #include "terrace/checkpoint/folder.h"
@@ -35,7 +38,9 @@
 #include "terrace/train/agreement.h"
 #include "terrace/train/device.h"
 #include "terrace/train/initial_weights.h"
+#include "terrace/train/left_out_steps.h"
 #include "terrace/train/prepare_machine.h"
+#include "terrace/train/rewind.h"
 #include "terrace/train/world_options.h"
 
 namespace terrace::run {
@@ -54,6 +59,16 @@ void restore_state(train::Trainer& trainer, const checkpoint::Reader* resumed) {
     trainer.take_initial_weights(checkpoint::Reader(checkpoint::resolve(initial_weights)));
     if (trainer.rank() == 0) log_info("starts from the weights of {}", initial_weights);
   }
+}
+
+// Steps that an earlier start found to be spikes and left out, which its last checkpoint may not know yet.
+void restore_left_out_steps(train::Trainer& trainer, const std::string& resume) {
+  const std::string& folder = trainer.config().checkpoint.folder;
+  const std::string steps = train::broadcast_result(*trainer.cut().groups.control, [&] {
+    if (resume.empty()) train::remove_left_out_steps(folder);
+    return Json(train::read_left_out_steps(folder)).dump();
+  });
+  trainer.leave_out_steps(Json::parse(steps).get<std::set<int64_t>>());
 }
 
 // The settings and facts that all ranks of a run share.
@@ -94,6 +109,7 @@ RunResult run_trainer(train::Trainer& trainer, const Start& start, comm::World& 
   const bool is_reporting_rank = world.rank() == 0;
   if (is_reporting_rank) log_run_settings(trainer, start);
   restore_state(trainer, start.inputs.resumed);
+  restore_left_out_steps(trainer, start.inputs.options.resume);
   trainer.saving_group().barrier({.what = "load checkpoint"}).wait();  // the saving group waits without a time limit
   take_texts("");                                                      // all small files of the start are read
   if (is_reporting_rank) write_run_facts(trainer);
@@ -216,6 +232,7 @@ RunResult run_threads(const RunInputs& inputs, const RunCheck& found, const at::
   // A thread that ended with the Refusal would make all ranks write their last calls, which nobody needs then.
   std::mutex mutex;
   std::optional<train::Refusal> refusal;
+  std::optional<train::Rewind> rewind;
   reported(crash, [&] {
     comm::run_threads(ranks, train::world_options(config), [&](comm::World& own) {
       threads.add(own.rank());
@@ -227,10 +244,14 @@ RunResult run_threads(const RunInputs& inputs, const RunCheck& found, const at::
       } catch (const train::Refusal& all_know) {
         const std::lock_guard lock(mutex);
         if (!refusal || *all_know.what() != '\0') refusal = all_know;
+      } catch (const train::Rewind& all_know) {
+        const std::lock_guard lock(mutex);
+        rewind = all_know;
       }
     });
   });
   if (refusal) throw train::Refusal(*refusal);
+  if (rewind) throw train::Rewind(*rewind);
   return result;
 }
 
@@ -296,9 +317,8 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
   return reported(crash, [&] { return first ? record->of(train) : train(); });
 }
 
-}  // namespace
-
-RunResult run_training(const config::Config& config, const RunOptions& options) {
+// One start of a run.
+RunResult start_once(const config::Config& config, const RunOptions& options) {
   try {
     if (!options.world) return run_as_threads(config, options);
     return train::abort_on_error(*options.world, [&] { return run_as_process(config, options, *options.world); });
@@ -307,6 +327,47 @@ RunResult run_training(const config::Config& config, const RunOptions& options) 
     throw comm::CommError(fmt::format("{}. {}", error.what(),
                                       newest ? fmt::format("Continue from {} with --resume auto", newest->string())
                                              : "There is no checkpoint yet to continue from"));
+  }
+}
+
+// How often the run went back to the same checkpoint in a row, by what all ranks know.
+class Rewinds {
+ public:
+  void add(const train::Rewind& rewind) {
+    using Cause = train::Rewind::Cause;
+    const bool again = in_a_row_ > 0 && rewind.began_after == last_.began_after && rewind.cause == last_.cause;
+    in_a_row_ = again ? in_a_row_ + 1 : 1;
+    last_ = rewind;
+    const int64_t most = rewind.cause == Cause::corruption ? 3 : train::most_skipped;
+    if (in_a_row_ <= most) return;
+    const std::string text = fmt::format("{}. The run went back to step {} {} times in a row already and stops",
+                                         rewind.reason, rewind.began_after, most);
+    if (rewind.cause == Cause::corruption) throw train::CorruptionError(text);
+    throw std::runtime_error(text +
+                             "; continue with a lower optimizer.learning_rate or a higher train.spike_threshold");
+  }
+
+ private:
+  int64_t in_a_row_ = 0;
+  train::Rewind last_ = {};
+};
+
+}  // namespace
+
+RunResult run_training(const config::Config& config, const RunOptions& options) {
+  RunOptions next = options;
+  Rewinds rewinds;
+  while (true) {
+    try {
+      return start_once(config, next);
+    } catch (const train::Rewind& rewind) {
+      rewinds.add(rewind);
+      if (!options.world || options.world->rank() == 0) {
+        log_warning("{}. The run begins again from its newest checkpoint", rewind.reason);
+      }
+      next.resume = "auto";
+      next.profile_steps = 0;  // a profile that is not done yet would be of other steps
+    }
   }
 }
 

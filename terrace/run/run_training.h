@@ -58,7 +58,10 @@ struct RunResult {
 // Trains until the configuration's steps are done, a stop is requested or train.time_limit is reached, and saves.
 // Throws UserError before anything is built if files are missing, the folder belongs to another run or a process that
 // is still alive, memory is short, or fewer steps are left than a profile needs. With a launcher the first rank makes
-// these checks, and all ranks throw a Refusal. A CommError says which checkpoint to continue from.
+// these checks, and all ranks throw a Refusal. A CommError says which checkpoint to continue from. Where the run is to
+// go back (train::Rewind), it begins again from its newest checkpoint in the same processes, as with --resume auto. A
+// fourth time in a row to the same checkpoint because of corruption is a CommError, an eleventh time because of spikes
+// a std::runtime_error.
 RunResult run_training(const config::Config& config, const RunOptions& options);
 
 }  // namespace terrace::run

@@ -145,6 +145,15 @@ void check_machine(const config::Config& config, int64_t ranks) {
                       devices, ranks, measured_machine);
 }
 
+void check_repeats(const config::Config& config, const at::Device& device) {
+  const int64_t every = config.train.check_computation_every;
+  if (every == 0 || !device.is_cuda()) return;
+  throw UserError::of(
+      "train.check_computation_every = {} compares bits of repeated computations, but on a GPU some kernels add in no "
+      "fixed order; use check_computation_every = 0 with check_states_every = {}, or device = \"cpu\"",
+      every, every);
+}
+
 void check_profile(const config::Config& config, int64_t profile_steps, int64_t steps_done) {
   const int64_t left = config.train.steps - steps_done;
   if (profile_steps == 0 || profile_steps <= left - profile_warm_up) return;

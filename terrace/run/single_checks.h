@@ -26,6 +26,9 @@ void make_run_folder(const std::string& folder);
 // A description of a machine that predicts the steps must exist and have a device for each rank.
 void check_machine(const config::Config& config, int64_t ranks);
 
+// Throws UserError if the computation of micro-batches is to be checked on a GPU, where bits may not repeat.
+void check_repeats(const config::Config& config, const at::Device& device);
+
 // Throws UserError if fewer steps are left than a profile of `profile_steps` steps needs; 0: no profile.
 void check_profile(const config::Config& config, int64_t profile_steps, int64_t steps_done);
 

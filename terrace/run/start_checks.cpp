@@ -42,7 +42,9 @@ void StartChecks::make_all() {
   const bool ranks_fit = make([&] { schedule::check_ranks(config_, ranks_, here_); });
   if (ranks_fit) {
     warn_of_idle_keys(idle_keys_of(config_, ranks_, here_));
-    make([&] { schedule::check_noise_scale(config_, schedule::mesh_of(config_.layout, ranks_, here_).size("data")); });
+    make([&] {
+      schedule::check_first_gradients(config_, schedule::mesh_of(config_.layout, ranks_, here_).size("data"));
+    });
   }
   check_files(is_new_run(options_.resume, folder));
   make([&] { check_machine(config_, ranks_); });
@@ -130,6 +132,7 @@ void StartChecks::check_need() {
                             : options_.world != nullptr ? train::choose_device(config_.train.device, *options_.world)
                                                         : train::choose_device_of_threads(config_.train.device, ranks_,
                                                                                           "train.device = \"cpu\"");
+  check_repeats(config_, device);
   const plan::AvailableMemory available = available_memory(device);
   found.device = device.is_cuda() ? "cuda" : "cpu";
   found.memory_bytes = available.gpu.value_or(available.machine);

@@ -41,8 +41,8 @@ void check_same(comm::Comm& all, const StartFacts& facts);
 void check_same_files(comm::Comm& all, int64_t ranks_per_node, const std::function<StartFacts()>& facts);
 
 // Runs a rank's part of the program. An exception ends the other ranks at once with its text and is then rethrown. The
-// other ranks do not wait until the objects of this rank are destroyed, which may take long. A Refusal is only
-// rethrown, since all ranks know of it.
+// other ranks do not wait until the objects of this rank are destroyed, which may take long. A Refusal and a Rewind are
+// only rethrown, since all ranks know of them.
 template <typename Part>
 auto abort_on_error(comm::World& world, Part&& part) {
   try {

@@ -60,11 +60,14 @@ struct Executor::Step {
   // The sums of the losses over the micro-batches of this rank, without counts.
   observe::TermSums summed_losses(const std::vector<models::LossTerm>& terms) const {
     observe::TermSums sums = models::no_sums(terms);
-    for (const models::Tensors& micro_batch : losses) {
-      observe::TermSums more(terms.size());
-      for (size_t term = 0; term < terms.size(); ++term) more[term].values = numbers_of(micro_batch.at(term));
-      models::add(terms, more, sums);
-    }
+    for (const models::Tensors& micro_batch : losses) models::add(terms, sums_of(micro_batch), sums);
+    return sums;
+  }
+
+  // The sums of the losses of one micro-batch.
+  static observe::TermSums sums_of(const models::Tensors& losses) {
+    observe::TermSums sums(losses.size());
+    for (size_t term = 0; term < losses.size(); ++term) sums[term].values = numbers_of(losses[term]);
     return sums;
   }
 
@@ -178,6 +181,10 @@ void Executor::forward(Step& step, const StepInstruction& instruction) {
   };
   const bool recomputes = layer >= 0 && pass.training && recompute_ == config::Recompute::full;
   own.output = recomputes ? ops::recompute(compute, own.input) : compute(own.input);
+  if (faults_ != nullptr && pass.training && micro_batch == 0) {
+    faults_->flip_activation(segment, own.output.front().detach());
+  }
+  if (digests_ != nullptr && pass.training && micro_batch == 0) digests_->note_forward(segment, own.output);
   state.hidden = detached(own.output);
   if (!pass.training) own = {};
   if (segment + 1 < stage_.segments(chunk).end) return;
@@ -201,13 +208,13 @@ void Executor::loss(Step& step, const StepInstruction& instruction) {
   const models::Tensors losses = model_.loss(begin, input, batch, pass);
   if (pass.training) {
     backward_of(losses, {}, models::leaves_of_loss(model_, begin, input));
-    sharded_.collect_gradient(instruction.segment);
-    for (const int64_t copy : stage_.own().copies) sharded_.collect_gradient(copy);
-    if (instruction.micro_batch == 0) {
-      cut_.first_gradients.take(instruction.segment);
-      for (const int64_t copy : stage_.own().copies) cut_.first_gradients.take(copy);
-    }
+    complete_gradient(instruction.segment, instruction.micro_batch);
+    for (const int64_t copy : stage_.own().copies) complete_gradient(copy, instruction.micro_batch);
     state.gradient = gradients_of(input);
+    if (digests_ != nullptr && instruction.micro_batch == 0) {
+      digests_->note_loss(losses);
+      digests_->note_backward(instruction.segment, state.gradient);
+    }
     if (instruction.segment == stage_.segments(instruction.chunk).begin)
       pass_gradient_to_previous_chunk(step, instruction);
   }
@@ -224,7 +231,8 @@ void Executor::backward(Step& step, const StepInstruction& instruction) {
   MicroBatchState::Segment& own = state.segments[static_cast<size_t>(instruction.segment - begin)];
   backward_of(std::exchange(own.output, {}), std::exchange(state.gradient, {}));
   state.gradient = gradients_of(std::exchange(own.input, {}));
-  if (instruction.kind == Kind::backward) complete_gradient(instruction);
+  if (digests_ != nullptr && instruction.micro_batch == 0) digests_->note_backward(instruction.segment, state.gradient);
+  if (instruction.kind == Kind::backward) complete_gradient(instruction.segment, instruction.micro_batch);
   if (instruction.segment == begin) pass_gradient_to_previous_chunk(step, instruction);
 }
 
@@ -240,13 +248,17 @@ void Executor::weight_gradient(Step& step, const StepInstruction& instruction) {
   const int64_t begin = stage_.segments(instruction.chunk).begin;
   MicroBatchState& state = step.state_of(instruction);
   state.segments[static_cast<size_t>(instruction.segment - begin)].deferred.run();
-  complete_gradient(instruction);
+  complete_gradient(instruction.segment, instruction.micro_batch);
 }
 
 // Called after the last computation that adds to the gradient of the segment for the micro-batch.
-void Executor::complete_gradient(const StepInstruction& instruction) {
-  sharded_.collect_gradient(instruction.segment);
-  if (instruction.micro_batch == 0) cut_.first_gradients.take(instruction.segment);
+void Executor::complete_gradient(int64_t segment, int64_t micro_batch) {
+  sharded_.collect_gradient(segment);
+  if (micro_batch > 0) return;
+  const std::vector<nn::Parameter*> parameters = parallel::segment_parameters(model_, stage_.segment(segment));
+  if (faults_ != nullptr) faults_->flip_gradients(parameters);
+  if (digests_ != nullptr) digests_->note_gradients(segment, parameters);
+  cut_.first_gradients.take(segment);
 }
 
 void Executor::send(Step& step, const StepInstruction& instruction) {
@@ -325,6 +337,7 @@ void Executor::execute(Step& step, const StepInstruction& instruction) {
     }
     case Kind::norm: {
       const profile::PhaseRecord record("optimizer");
+      last_losses_ = step.losses;
       step.updates = step.end.norm(step.summed_losses(model_.losses()));
       return;
     }
@@ -367,7 +380,12 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
   if (times_ != nullptr) times_->end_step();
   if (observer_ != nullptr) observer_->end_step();
   settled_micro_batches_ = memory_calls(model_.device()) == calls ? num_micro_batches : 0;
-  last_losses_ = std::move(step.losses);
+}
+
+std::vector<observe::TermSums> Executor::losses_of_micro_batches() const {
+  std::vector<observe::TermSums> sums;
+  for (const models::Tensors& losses : last_losses_) sums.push_back(Step::sums_of(losses));
+  return sums;
 }
 
 void Executor::evaluate(Step& step) {

@@ -11,6 +11,8 @@
 #include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/stage_transfers.h"
 #include "terrace/schedule/step/step.h"
+#include "terrace/train/first_digests.h"
+#include "terrace/train/memory_fault.h"
 #include "terrace/train/step_observer.h"
 #include "terrace/train/step_recorder.h"
 #include "terrace/train/step_times.h"
@@ -34,6 +36,11 @@ class Executor {
 
   // Records the steps from here on; null: none. The recorder outlives those steps.
   void record(StepRecorder* recorder) { recorder_ = recorder; }
+  // For tests: flips bits of activations and gradients in training steps; null: none. The faults outlive those steps.
+  void disturb(const MemoryFaults* faults) { faults_ = faults; }
+
+  // Takes digests of what training steps compute from their first micro-batch from here on; null: none.
+  void digest_first(FirstDigests* digests) { digests_ = digests; }
 
   // Tells the observer of the steps from here on; null: nobody. The observer outlives those steps.
   void tell(StepObserver* observer) { observer_ = observer; }
@@ -47,9 +54,9 @@ class Executor {
   // has taken no memory from the GPU.
   void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, const StepEnd& end);
 
-  // The losses of each micro-batch of the last run(), as the model's loss() gave them; none if another stage computes
-  // them.
-  const std::vector<models::Tensors>& last_losses() const { return last_losses_; }
+  // The sums of the losses of each micro-batch of the present or last step, in order and without counts, from
+  // StepEnd::norm on; empty if another stage computes them. Waits for a GPU.
+  std::vector<observe::TermSums> losses_of_micro_batches() const;
 
   // The sums of the losses of one micro-batch, without counts and gradients; no_sums() if another stage computes them.
   // Called by all ranks of the model-parallel group together.
@@ -69,7 +76,7 @@ class Executor {
   void loss(Step& step, const schedule::StepInstruction& instruction);
   void backward(Step& step, const schedule::StepInstruction& instruction);
   void weight_gradient(Step& step, const schedule::StepInstruction& instruction);
-  void complete_gradient(const schedule::StepInstruction& instruction);
+  void complete_gradient(int64_t segment, int64_t micro_batch);
   void pass_gradient_to_previous_chunk(Step& step, const schedule::StepInstruction& instruction);
   void send(Step& step, const schedule::StepInstruction& instruction);
   void receive(Step& step, const schedule::StepInstruction& instruction);
@@ -87,7 +94,9 @@ class Executor {
   config::Recompute recompute_;
   parallel::StageTransfers transfers_;
   StepRecorder* recorder_ = nullptr;
-  std::vector<models::Tensors> last_losses_;
+  const MemoryFaults* faults_ = nullptr;
+  FirstDigests* digests_ = nullptr;
+  std::vector<models::Tensors> last_losses_;  // of each micro-batch of the last step
   StepTimes* times_ = nullptr;
   StepObserver* observer_ = nullptr;
   int64_t settled_micro_batches_ = 0;  // micro-batches of the last step if it took no memory from the device, else 0

@@ -98,6 +98,8 @@ checkpoint::State Trainer::state() {
     state.trainer["noise_scale"] = {
         {"noise", noise_scale_.noise}, {"signal", noise_scale_.signal}, {"measurements", noise_scale_.measurements}};
   }
+  if (config_.train.on_spike != config::OnSpike::ignore) state.trainer["spike_window"] = spike_window();
+  if (!left_out_steps_.empty()) state.trainer["left_out_steps"] = left_out_steps_;
   if (checkpoint::Collection errors = gradient_errors(own_.cut.sharded, rank()); !errors.tensors.empty()) {
     state.collections.push_back(std::move(errors));
     state.trainer[errors_layout_key] = errors_layout(config_.layout, mesh(), own_.cut.groups.place.sizes);
@@ -140,7 +142,7 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   parallel::spread_states(own_.cut.sharded, own_.optimizer, true);
   own_.cut.sharded.finish_update();
   const Json& saved = checkpoint.trainer();
-  steps_done_ = checkpoint.step();
+  steps_done_ = began_after_ = checkpoint.step();
   items_done_ = saved.at(saved.contains("items") ? "items" : "tokens").get<int64_t>();  // older versions: tokens
   own_.optimizer.count = saved.at("updates").get<int64_t>();
   loss_scale_.scale = saved.at("loss_scale").at("scale").get<double>();
@@ -150,6 +152,7 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
                     .signal = noise->at("signal").get<double>(),
                     .measurements = noise->at("measurements").get<int64_t>()};
   }
+  restore_spikes(saved);
   if (rank() == 0) warn_of_other_bits(checkpoint);
 }
 

@@ -90,6 +90,10 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       unit_table_(schedule::unit_table(config)),
       own_(*model_, *world_, schedule::resolved_layout(config, unit_table_, world_->size(), world_->ranks_per_node()),
            config, parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
+      state_check_(*world_, *model_, own_.cut, own_.optimizer),
+      computation_check_(*world_, *model_, own_.cut, own_.step),
+      spikes_(config.train.spike_threshold, config.train.spike_window),
+      norms_(*model_, own_.cut, own_.optimizer),
       micro_batch_(schedule::micro_batch_of(config, mesh().size("data"))),
       sample_flops_(schedule::counted_flops(unit_table_)),
       tensors_of_model_(schedule::batch_tensors_of(unit_table_)),
@@ -190,7 +194,7 @@ StepReport Trainer::step() {
   const int64_t samples = ramp_.batch_size(step);
   StepReport report;
   report.loss_scale = loss_scale_.scale;
-  report.skipped = data::skipped(config_.train, step);
+  report.skipped = leaves_out(step);
   observe::StepMetrics& metrics = report.metrics;
   metrics.step = step;
   if (!config_.phases.empty()) metrics.phase = static_cast<int64_t>(config::phase_at(config_, step));
@@ -198,6 +202,7 @@ StepReport Trainer::step() {
   metrics.learning_rate = optim::learning_rate(config_.optimizer, config_.train.steps, step);
   for (const auto& hook : hooks_) metrics.learning_rate = hook->learning_rate(*this, step, metrics.learning_rate);
   if (!report.skipped) {
+    begin_checks(step);
     if (times_ != nullptr) times_->begin_step();
     const std::vector<models::Batch> batches = micro_batches(step);
     if (times_ != nullptr) times_->mark(observe::WorkKind::data);
@@ -208,17 +213,22 @@ StepReport Trainer::step() {
                             .step = step,
                             .gradient_scales = models::gradient_scales(losses_, counts.of_losses, loss_scale_.scale)};
     const bool measures_noise = measures_noise_scale(step, batches.size());
+    begin_computation_check(pass);
     own_.cut.first_gradients.begin_step(measures_noise);
-    own_.step.run(batches, pass, metrics.learning_rate, [&](const StepSums& sums) {
+    own_.step.run(batches, pass, metrics.learning_rate, [&](const StepSums& sums) -> std::optional<double> {
+      if (!passes_checks()) return std::nullopt;
       observe::TermSums terms = sums.losses;
       models::set_counts(counts.of_losses, terms);
       metrics.figures = observe::values_of(figures_, terms, /*of_step=*/true);
       if (measures_noise)
         measure_noise_scale(batches.front(), samples, sums.gradients.norm / loss_scale_.scale, metrics);
-      return judge_gradients(models::weighted_mean(losses_, terms), sums.gradients, report);
+      return judge_gradients(models::weighted_mean(losses_, terms), sums.gradients, batches, report);
     });
+    act_on_findings(pass);
+    go_back_before_spike(step);
   }
   steps_done_ = step;
+  if (checks_states_after(step)) check_states();
   const int64_t items = data_->items(static_cast<uint64_t>(ramp_.samples_before(step)), samples);
   items_done_ += items;
   metrics.items = items_done_;
@@ -274,7 +284,8 @@ void Trainer::add_mfu(double step_flops, observe::StepMetrics& metrics) {
   metrics.mfu = rate / peak_.flops_per_second;
 }
 
-std::optional<double> Trainer::judge_gradients(double loss, const optim::GradientNorm& gradients, StepReport& report) {
+std::optional<double> Trainer::judge_gradients(double loss, const optim::GradientNorm& gradients,
+                                               const std::vector<models::Batch>& batches, StepReport& report) {
   report.metrics.loss = without_sign_if_nan(loss);
   report.metrics.gradient_norm = without_sign_if_nan(gradients.norm / loss_scale_.scale);
   const double scale = loss_scale_.scale;
@@ -297,6 +308,11 @@ std::optional<double> Trainer::judge_gradients(double loss, const optim::Gradien
     if (!overflow_expected && ++skipped_in_a_row_ == most_skipped) stop_skipping();
     return std::nullopt;
   }
+  if (leaves_out_spike(report, batches)) {
+    report.applied = false;
+    if (++skipped_in_a_row_ == most_skipped) stop_skipping();
+    return std::nullopt;
+  }
   skipped_in_a_row_ = 0;
   return optim::clip_multiplier(report.metrics.gradient_norm, config_.optimizer.clip) / scale;
 }
@@ -315,8 +331,8 @@ void Trainer::stop_not_finite(const StepReport& report, const std::string& first
 
 void Trainer::stop_skipping() {
   throw std::runtime_error(fmt::format(
-      "{} updates in a row were left out because the loss or a gradient was not finite: the run has broken down. "
-      "{} a lower optimizer.learning_rate",
+      "{} updates in a row were left out because the loss or a gradient was not finite or a spike: the run has broken "
+      "down. {} a lower optimizer.learning_rate",
       most_skipped,
       checkpoint::list(config_.checkpoint.folder).empty() ? "There is no checkpoint yet: start again with"
                                                           : "Continue from an earlier checkpoint with --resume and"));
@@ -407,7 +423,7 @@ bool Trainer::finished() const {
 data::FileRanges Trainer::reads(int64_t step, int64_t data_rank, const data::TensorNames& names) const {
   const config::TrainConfig& train = config_.train;
   data::FileRanges ranges;
-  if (!data::skipped(train, step)) ranges = data_->reads(share_of(step, data_rank), names);
+  if (!leaves_out(step)) ranges = data_->reads(share_of(step, data_rank), names);
   if (train.evaluate_every == 0 || (step % train.evaluate_every != 0 && step != train.steps)) return ranges;
   for (const data::HeldOut& held_out : data_->held_out(held_out_limit(train.evaluate_batches))) {
     data::RoundShare share = first_round();
@@ -446,6 +462,7 @@ void Trainer::run() {
     const StepReport report = step();
     for (const auto& hook : hooks_) hook->after_step(*this, report);
   }
+  if (config_.train.check_states_every > 0 && states_checked_ != steps_done_) check_states();
   end_start();  // also where no step was made: what hooks save is not to be cut off
   for (const auto& hook : hooks_) hook->at_end(*this);
   if (stage_) stage_->finish();

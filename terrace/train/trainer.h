@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -22,7 +23,13 @@
 #include "terrace/ops/kernel_choice.h"
 #include "terrace/optim/loss_scale.h"
 #include "terrace/optim/noise_scale.h"
+#include "terrace/optim/spike_detector.h"
+#include "terrace/train/computation_check.h"
+#include "terrace/train/left_out_steps.h"
+#include "terrace/train/memory_fault.h"
+#include "terrace/train/parameter_norms.h"
 #include "terrace/train/rank_model.h"
+#include "terrace/train/state_check.h"
 
 namespace terrace::train {
 
@@ -32,7 +39,7 @@ struct StepReport {
   double flops = 0;       // of the model, on all ranks
   double loss_scale = 1;  // the scale that the step ran with
   bool applied = false;   // false: the update was left out because the loss or a gradient was not finite
-  bool skipped = false;   // the step is in skip_steps: nothing was computed
+  bool skipped = false;   // the step is in skip_steps or left out after a spike: nothing was computed
 };
 
 // The results of an evaluation on held-out samples.
@@ -59,7 +66,8 @@ struct Peak {
 class DataStage;
 class Trainer;
 
-// With on_nan = "skip" a run stops after this many left-out updates in a row, since such a run has broken down.
+// With on_nan = "skip" or on_spike = "skip" a run stops after this many left-out updates in a row, since such a run has
+// broken down.
 inline constexpr int64_t most_skipped = 10;
 
 // Something that happens beside training, such as logging, saving or evaluating.
@@ -114,8 +122,14 @@ class Trainer {
   bool finished() const;
   // Makes one step. If the loss or a gradient is not finite and on_nan is "stop", throws std::runtime_error that names
   // the step, the first bad parameter and the last good checkpoint. Also throws it if on_nan = "skip" left out
-  // most_skipped updates in a row.
+  // most_skipped updates in a row. With on_spike = "back" throws Rewind in a step that is a spike. Where a check finds
+  // corruption, which all ranks then know, throws CorruptionError or, with on_corruption = "reload", Rewind (rewind.h).
   StepReport step();
+  // Steps of which nothing is computed, besides those of train.skip_steps. All ranks give the same ones.
+  void leave_out_steps(const std::set<int64_t>& steps);
+  bool leaves_out(int64_t step) const;
+  // For tests: flips these bits in the steps to come.
+  void disturb(const std::vector<MemoryFault>& faults);
 
   // Whether any rank says yes. Called by all ranks at the same place.
   bool any_rank(bool yes, const char* what) { return sum_of(static_cast<int64_t>(yes), what) > 0; }
@@ -137,8 +151,8 @@ class Trainer {
   std::string of_rank(int64_t rank, std::string text, const char* what);
 
   const std::vector<models::LossTerm>& losses() const { return losses_; }  // of the model
-  // See Executor::last_losses.
-  const std::vector<models::Tensors>& last_losses() const { return own_.step.last_losses(); }
+  // See Executor::losses_of_micro_batches.
+  std::vector<observe::TermSums> last_losses() const { return own_.step.losses_of_micro_batches(); }
 
   // See Executor::tell.
   void tell_of_steps(StepObserver* observer) { own_.step.tell(observer); }
@@ -214,7 +228,8 @@ class Trainer {
   // The sum over all ranks.
   int64_t sum_of(int64_t value, const char* what);
   // Fills the report. Returns what the gradients are multiplied by, or nothing if the update is left out.
-  std::optional<double> judge_gradients(double loss, const optim::GradientNorm& gradients, StepReport& report);
+  std::optional<double> judge_gradients(double loss, const optim::GradientNorm& gradients,
+                                        const std::vector<models::Batch>& batches, StepReport& report);
   // Whether the gradient noise scale is measured in the step, in which this rank has so many micro-batches.
   bool measures_noise_scale(int64_t step, size_t micro_batches) const;
   // Adds a measurement to the noise scale, which the metrics then show. `first` is this rank's first micro-batch,
@@ -226,6 +241,34 @@ class Trainer {
   void add_mfu(double step_flops, observe::StepMetrics& metrics);
   [[noreturn]] void stop_not_finite(const StepReport& report, const std::string& first_bad);
   [[noreturn]] void stop_skipping();
+  // Whether states are checked when this step has ended: every check_states_every steps, and where they are saved.
+  bool checks_states_after(int64_t step) const;
+  void check_states();
+  // Called before a step's computation; checks the states before the first step of a start.
+  void begin_checks(int64_t step);
+  // Begins the check of a step's computation if it is due.
+  void begin_computation_check(const models::Pass& pass);
+  // Called when the gradients are complete: whether the checks of this step found nothing.
+  bool passes_checks();
+  // Leaves the run where they found something.
+  void act_on_findings(const models::Pass& pass);
+  models::Batch first_batch(int64_t step, int64_t data_rank) const;
+  // Leaves the run where `found`, the same on all ranks, is not empty.
+  void act_on_corruption(int64_t step, const std::string& found);
+  // Looks for a spike in a finite step, and records one. Whether its update is left out, the same on all ranks. Called
+  // by all ranks.
+  bool leaves_out_spike(const StepReport& report, const std::vector<models::Batch>& batches);
+  // Leaves the run where such a step is to be left out from its newest checkpoint on.
+  void go_back_before_spike(int64_t step);
+  std::vector<double> losses_of_micro_batches(const std::vector<models::Batch>& batches);
+  Json micro_batch_records(int64_t step, const std::vector<double>& losses) const;
+  void record_spike(int64_t step, const optim::Spike& spike, const std::vector<models::Batch>& batches);
+  void extend_spike_record(int64_t step);
+  std::filesystem::path spike_record_path(int64_t step) const;
+  void write_spike_record() const;
+  // The entries of checkpoints about spikes.
+  Json spike_window() const;
+  void restore_spikes(const Json& saved);
   // Logs what differs between the run that saved the checkpoint and this one, so that the last bits do.
   void warn_of_other_bits(const checkpoint::Reader& checkpoint) const;
   // Reads a checkpoint on this rank. Throws a Refusal on every rank if any rank throws a UserError.
@@ -255,6 +298,18 @@ class Trainer {
   std::vector<observe::Figure> figures_;
   schedule::UnitTable unit_table_;  // of one sample; empty once the trainer is made
   RankModel own_;
+  StateCheck state_check_;
+  int64_t states_checked_ = -1;  // after so many steps; -1: not yet
+  ComputationCheck computation_check_;
+  std::string corruption_;       // what the checks of the present step found in the states; the same on all ranks
+  bool computed_wrong_ = false;  // whether the check of its computation found something
+  MemoryFaults faults_;
+  optim::SpikeDetector spikes_;
+  ParameterNorms norms_;
+  std::string spike_to_leave_out_;  // what the present step is, if the run goes back because of it; else ""
+  Json spike_record_;               // the latest one, on the first rank
+  int64_t recorded_until_ = 0;      // the last step whose norms belong to it
+  std::set<int64_t> left_out_steps_;
   int64_t micro_batch_;
   double sample_flops_ = 0;             // counted FLOPs of one sample
   data::TensorNames tensors_of_model_;  // of a batch, that any unit reads
@@ -266,6 +321,7 @@ class Trainer {
   std::vector<std::unique_ptr<Hook>> hooks_;
   std::string stop_reason_;
   int64_t steps_done_ = 0;
+  int64_t began_after_ = 0;  // the steps done before this start
   int64_t items_done_ = 0;
   int64_t skipped_in_a_row_ = 0;
   StepTimes* times_ = nullptr;

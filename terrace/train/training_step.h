@@ -39,11 +39,17 @@ class TrainingStep {
   void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, double learning_rate,
            const JudgeSums& judge);
 
+  // Forward and backward of these micro-batches with all that ranks exchange, but no norm and no update.
+  void compute(const std::vector<models::Batch>& micro_batches, const models::Pass& pass) {
+    executor_.run(micro_batches, pass, {.norm = [](const observe::TermSums&) { return false; }, .update = [] {}});
+  }
+
   // See Executor::record.
   void record(StepRecorder* recorder) { executor_.record(recorder); }
-
-  // See Executor::last_losses.
-  const std::vector<models::Tensors>& last_losses() const { return executor_.last_losses(); }
+  // See Executor::digest_first.
+  void digest_first(FirstDigests* digests) { executor_.digest_first(digests); }
+  // See Executor::disturb.
+  void disturb(const MemoryFaults* faults) { executor_.disturb(faults); }
 
   // See Executor::tell.
   void tell(StepObserver* observer) { executor_.tell(observer); }
@@ -51,6 +57,8 @@ class TrainingStep {
   // See Executor::time.
   void time(StepTimes* times) { executor_.time(times); }
 
+  // See Executor::losses_of_micro_batches.
+  std::vector<observe::TermSums> losses_of_micro_batches() const { return executor_.losses_of_micro_batches(); }
   // See Executor::evaluate.
   observe::TermSums evaluate(const models::Batch& batch) { return executor_.evaluate(batch); }
   // See Executor::outputs.

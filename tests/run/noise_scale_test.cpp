@@ -236,7 +236,7 @@ TEST_F(NoiseScaleOfRun, KeepsItsAveragesInAnOverflow) {
 TEST_F(NoiseScaleOfRun, RefusesAScheduleThatMixesMicroBatchesInTheTiedEmbedding) {
   const Keys vee = {"layout.pipeline=2", "layout.schedule=zb-v", "layout.chunks=2"};
   try {
-    schedule::check_noise_scale(config_of(vee), 1);
+    schedule::check_first_gradients(config_of(vee), 1);
     FAIL() << "no error";
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(),
@@ -244,9 +244,9 @@ TEST_F(NoiseScaleOfRun, RefusesAScheduleThatMixesMicroBatchesInTheTiedEmbedding)
     EXPECT_THAT(error.what(), HasSubstr("layout.schedule = \"zb-v\" stage 0"));
     EXPECT_THAT(error.what(), HasSubstr("use schedule = \"1f1b\""));
   }
-  schedule::check_noise_scale(config_of(vee), 12);  // one micro-batch on each rank
+  schedule::check_first_gradients(config_of(vee), 12);  // one micro-batch on each rank
   for (const MeasuredLayout& layout : measured_layouts)
-    schedule::check_noise_scale(config_of(layout.keys), layout.data_ranks);
+    schedule::check_first_gradients(config_of(layout.keys), layout.data_ranks);
   Keys run_keys = vee;
   run_keys.push_back("checkpoint.folder=" + (folder_ / "vee").string());
   EXPECT_THROW(run_training(config_of(run_keys), {.ranks = 2}), UserError);

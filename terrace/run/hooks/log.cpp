@@ -10,6 +10,7 @@
 #include "terrace/base/text/units.h"
 #include "terrace/config/family.h"
 #include "terrace/config/phases.h"
+#include "terrace/data/order/batch_ramp.h"
 #include "terrace/run/hooks/hooks.h"
 #include "terrace/run/idle_stages.h"
 
@@ -55,7 +56,9 @@ class LogHook : public train::Hook {
   void log_step(const train::Trainer& trainer, const train::StepReport& report) {
     const int64_t steps = trainer.config().train.steps;
     if (report.skipped) {
-      log_info("step {} of {} is skipped (train.skip_steps)", report.metrics.step, steps);
+      const bool configured = data::skipped(trainer.config().train, report.metrics.step);
+      log_info("step {} of {} is skipped ({})", report.metrics.step, steps,
+               configured ? "train.skip_steps" : "its samples were left out after a spike");
       return;
     }
     const observe::StepMetrics& metrics = report.metrics;

@@ -29,8 +29,11 @@ int64_t first_mixed_segment(const StepInstructions& list, const StageSegments& s
   return -1;
 }
 
-void check_noise_scale(const config::Config& config, int64_t data_ranks) {
-  if (config.train.noise_scale_every == 0) return;
+void check_first_gradients(const config::Config& config, int64_t data_ranks) {
+  const bool measures = config.train.noise_scale_every > 0;
+  const char* key = measures ? "noise_scale_every" : "check_computation_every";
+  const int64_t every = measures ? config.train.noise_scale_every : config.train.check_computation_every;
+  if (every == 0) return;
   Pipeline pipeline = pipeline_of(config, data_ranks);
   if (pipeline.micro_batches == 1) return;
   // More do not change what is added before the first micro-batch is complete.
@@ -43,10 +46,10 @@ void check_noise_scale(const config::Config& config, int64_t data_ranks) {
         training_step(lists[static_cast<size_t>(stage)], pipeline.micro_batches, own, Movements{});
     if (first_mixed_segment(list, own) < 0) continue;
     throw UserError::of(
-        "train.noise_scale_every = {} needs the gradient of a step's first micro-batch by itself, but with "
+        "train.{} = {} needs the gradient of a step's first micro-batch by itself, but with "
         "layout.schedule = \"{}\" stage {} adds those of later micro-batches to weights that the head shares before "
-        "it is complete; use schedule = \"1f1b\", \"interleaved\" or \"zb-h1\", or noise_scale_every = 0",
-        config.train.noise_scale_every, config::name_of(pipeline.schedule), stage);
+        "it is complete; use schedule = \"1f1b\", \"interleaved\" or \"zb-h1\", or {} = 0",
+        key, every, config::name_of(pipeline.schedule), stage, key);
   }
 }
 

@@ -13,9 +13,9 @@ namespace terrace::schedule {
 // others, as that of an embedding that a head on the same stage reads may have; -1: there is none.
 int64_t first_mixed_segment(const StepInstructions& list, const StageSegments& segments);
 
-// Throws UserError if train.noise_scale_every is set, and such a segment on any stage leaves no gradient of the first
-// micro-batch to take a norm of. Nothing is computed for a step of one micro-batch on each of `data_ranks`
-// data-parallel ranks.
-void check_noise_scale(const config::Config& config, int64_t data_ranks);
+// Throws UserError if train.noise_scale_every or train.check_computation_every is set, and such a segment on any stage
+// leaves no gradient of the first micro-batch by itself. Nothing is mixed in a step of one micro-batch on each of
+// `data_ranks` data-parallel ranks.
+void check_first_gradients(const config::Config& config, int64_t data_ranks);
 
 }  // namespace terrace::schedule
