@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "terrace/base/text/json.h"
+
 namespace terrace::checkpoint {
 namespace {
 
@@ -61,6 +63,20 @@ std::vector<std::string> SavingRanks::gather_texts(std::string own) const {
     ranks_->receive(text.data(), std::ssize(text), comm::Type::uint8, member, saving).wait();
   }
   return texts;
+}
+
+std::string SavingRanks::broadcast_text(std::string own, int64_t from) const {
+  if (is_single()) return own;
+  auto length = static_cast<int64_t>(own.size());
+  ranks_->broadcast(&length, 1, comm::Type::int64, from, saving).wait();
+  own.resize(static_cast<size_t>(length));
+  if (length > 0) ranks_->broadcast(own.data(), length, comm::Type::uint8, from, saving).wait();
+  return own;
+}
+
+std::vector<std::string> SavingRanks::all_texts(std::string own) const {
+  const Json all = gather_texts(std::move(own));
+  return Json::parse(broadcast_text(all.dump())).get<std::vector<std::string>>();
 }
 
 }  // namespace terrace::checkpoint

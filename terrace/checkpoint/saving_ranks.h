@@ -29,6 +29,10 @@ class SavingRanks {
   void throw_if_any_failed(const std::optional<UserError>& failure) const;
   // Returns the texts of all members in their order on member 0, and nothing on the others.
   std::vector<std::string> gather_texts(std::string own) const;
+  // Returns the text of member `from` on every member.
+  std::string broadcast_text(std::string own, int64_t from = 0) const;
+  // Returns the texts of all members in their order on every member.
+  std::vector<std::string> all_texts(std::string own) const;
 
  private:
   comm::Comm* ranks_;

@@ -1,10 +1,6 @@
 // Writes into a node-local folder and copies out of it.
 #include "terrace/checkpoint/staging.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -15,20 +11,17 @@
 #include "terrace/base/terminal/log.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/checkpoint/make_checkpoint.h"
+#include "terrace/checkpoint/own_folder.h"
 
 namespace terrace::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* staging_key = "checkpoint.staging";
+
 void copy_checked(const fs::path& from, const fs::path& to, const FileRecord& record) {
-  {
-    const MappedFile source(from / record.name);
-    AtomicFile file(to / record.name);
-    if (!source.bytes().empty()) file.write(source.bytes().data(), source.bytes().size());
-    file.commit();
-  }
-  const std::string found = checksum(MappedFile(to / record.name).bytes());
+  const std::string found = copy_durably(from / record.name, to / record.name);
   if (found == record.checksum) return;
   throw UserError(
       fmt::format("checkpoint {} was not saved: {} changed on its way from {}: its checksum is {} and should "
@@ -36,32 +29,6 @@ void copy_checked(const fs::path& from, const fs::path& to, const FileRecord& re
                   "disk",
                   to.string(), record.name, from.string(), found, record.checksum),
       ExitCode::failure);
-}
-
-// In a folder that all users share, another user may have made one with this name to read or change the staged files.
-void refuse_foreign(const fs::path& staged) {
-  struct stat found {};
-  if (::lstat(staged.c_str(), &found) != 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return;
-    throw std::system_error(errno, std::generic_category(), "cannot look at " + staged.string());
-  }
-  std::string what;
-  if (!S_ISDIR(found.st_mode)) what = S_ISLNK(found.st_mode) ? "is a symbolic link" : "is no folder";
-  if (what.empty() && found.st_uid != ::geteuid()) what = fmt::format("belongs to user {}", found.st_uid);
-  if (what.empty() && (found.st_mode & (S_IWGRP | S_IWOTH)) != 0) what = "can be written to by others";
-  if (what.empty()) return;
-  throw UserError::of(
-      "checkpoint.staging = \"{}\": {} {}, and another user could change the checkpoints that pass through it; remove "
-      "it, or name a folder of your own",
-      staged.parent_path().string(), staged.string(), what);
-}
-
-// Makes the folder or checks that it is this user's own.
-void take_folder(const fs::path& staged) {
-  fs::create_directories(staged.parent_path());
-  if (::mkdir(staged.c_str(), S_IRWXU) == 0) return;
-  if (errno != EEXIST) throw std::system_error(errno, std::generic_category(), "cannot create " + staged.string());
-  refuse_foreign(staged);
 }
 
 // Ranks of one machine share the staging folder, so each has its own subfolder.
@@ -76,12 +43,12 @@ fs::path staging_of(const fs::path& staging, const fs::path& run_folder) {
   return staging / ("terrace_" + checksum(std::as_bytes(std::span(name))));
 }
 
-void check_staging(const fs::path& staged) { refuse_foreign(staged); }
+void check_staging(const fs::path& staged) { check_own_folder(staged, staging_key); }
 
 void clear_staging(const fs::path& staged, const SavingRanks& ranks) {
   std::optional<UserError> refusal;
   try {
-    take_folder(staged);
+    take_own_folder(staged, staging_key);
   } catch (const UserError& error) {
     refusal = error;
   } catch (const std::system_error& error) {
@@ -105,7 +72,7 @@ void clear_staging(const fs::path& staged, const SavingRanks& ranks) {
 
 StagedFiles::StagedFiles(const fs::path& staged, const State& state, const SavingRanks& ranks)
     : path_(own_folder(staged, ranks) / step_name(state.step)), step_(state.step), trainer_(state.trainer) {
-  take_folder(staged);  // makes the folder again if it was removed
+  take_own_folder(staged, staging_key);  // makes the folder again if it was removed
   fs::remove_all(path_);
   fs::create_directories(path_);
   try {

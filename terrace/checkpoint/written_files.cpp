@@ -121,6 +121,16 @@ WrittenFiles write_files(const std::filesystem::path& folder, const State& state
   return written;
 }
 
+std::string copy_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
+  {
+    const MappedFile source(from);
+    AtomicFile file(to);
+    if (!source.bytes().empty()) file.write(source.bytes().data(), source.bytes().size());
+    file.commit();
+  }
+  return checksum(MappedFile(to).bytes());
+}
+
 std::string to_text(const std::vector<WrittenCollection>& parts) {
   Json json = Json::array();
   for (const WrittenCollection& part : parts) {

@@ -31,6 +31,10 @@ struct WrittenFiles {
 // configuration and the attached files. Throws std::system_error where the disk refuses.
 WrittenFiles write_files(const std::filesystem::path& folder, const State& state, const SavingRanks& ranks);
 
+// Copies a file to another path, durable on return. Returns the checksum of the copy as it is read again. Throws
+// std::system_error where the disk refuses.
+std::string copy_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+
 // Parts of the collections as text, and the whole of them out of all ranks' texts. Throws UserError where a tensor is
 // not there exactly once.
 std::string to_text(const std::vector<WrittenCollection>& parts);
