@@ -119,12 +119,14 @@ struct LayoutConfig {
 };
 
 struct CheckpointConfig {
-  std::string folder;      // the run's folder
-  int64_t every = 0;       // steps; 0: only at the end
-  int64_t keep = 3;        // the newest; 0: all
-  int64_t keep_every = 0;  // checkpoints at multiples of this step are kept as well; 0: none
-  bool background = true;  // training continues while a copy of its state is written
-  std::string staging;     // node-local folder that checkpoints are first written into; "": none
+  std::string folder;                      // the run's folder
+  int64_t every = 0;                       // steps; 0: only at the end
+  int64_t keep = 3;                        // the newest; 0: all
+  int64_t keep_every = 0;                  // checkpoints at multiples of this step are kept as well; 0: none
+  bool background = true;                  // training continues while a copy of its state is written
+  std::string staging;                     // node-local folder that checkpoints are first written into; "": none
+  int64_t memory_every = 0;                // steps between copies of the states in the memory of nodes; 0: none
+  std::string memory_folder = "/dev/shm";  // a folder in the memory of each node, for these copies
 
   // Whether checkpoints are written during training, for which the run keeps a copy of its state in memory.
   bool saves_beside_training() const { return background && every > 0; }

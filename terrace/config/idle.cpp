@@ -172,7 +172,7 @@ std::string pair_size(const Config& c) {
 }
 
 std::string node_size(const Config& c) {
-  if (uses_nodes(c) || stages_data(c)) return "";
+  if (uses_nodes(c) || stages_data(c) || c.checkpoint.memory_every > 0) return "";
   return "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key, or "
          "route "
          "= \"rails\"";
@@ -180,6 +180,11 @@ std::string node_size(const Config& c) {
 
 std::string one_data_rank(const Config&, const RankFacts& ranks) {
   return ranks.data > 1 ? "" : fmt::format("on {}", ranks.data_text());
+}
+
+// Copies in memory lie on two nodes, whatever the ranks of a node hold.
+std::string one_data_rank_without_copies(const Config& c, const RankFacts& ranks) {
+  return c.checkpoint.memory_every > 0 && ranks.all > 1 ? "" : one_data_rank(c, ranks);
 }
 
 std::string typed_nodes_on(const Config& c, const RankFacts& ranks) {
@@ -231,6 +236,12 @@ std::string staging_folder(const Config& c) {
   }
   if (c.checkpoint.background) return "";
   return "with background = false: staging copies checkpoints in the background; remove one of them";
+}
+
+std::string memory_copies(const Config& c) {
+  return c.checkpoint.memory_every > 0 ? ""
+                                       : "without checkpoint.memory_every, since nothing is copied there; remove it, "
+                                         "or give memory_every, such as 10";
 }
 
 const std::vector<std::string> sharding_keys = {"layout.sharding", "layout.shard_weights", "layout.shard_gradients",
@@ -301,10 +312,10 @@ const std::vector<IdleRule>& core_idle_rules() {
       {.key = "layout.ranks_per_pair", .causes = sharding_keys, .beside = pair_size, .on = one_data_rank},
       {.key = "layout.ranks_per_node",
        .causes = {"layout.sharding", "layout.shard_weights", "layout.shard_gradients", "layout.shard_optimizer",
-                  "layout.route", "layout.node_type", "observe.machine", "data.stage"},
+                  "layout.route", "layout.node_type", "observe.machine", "data.stage", "checkpoint.memory_every"},
        .off = "0",
        .beside = node_size,
-       .on = one_data_rank},
+       .on = one_data_rank_without_copies},
       {.key = "layout.timeout", .causes = {}, .on = one_rank},
       {.key = "layout.check_calls", .causes = {}, .on = one_rank},
       {.key = "layout.share_gpus", .causes = {}, .on = one_rank},
@@ -317,6 +328,7 @@ const std::vector<IdleRule>& core_idle_rules() {
        .causes = {"checkpoint.every", "checkpoint.background"},
        .off = "\"\"",
        .beside = staging_folder},
+      {.key = "checkpoint.memory_folder", .causes = {"checkpoint.memory_every"}, .beside = memory_copies},
   };
   return list;
 }

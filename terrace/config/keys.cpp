@@ -212,6 +212,12 @@ void add_checkpoint_keys(std::vector<Key>& list) {
   checkpoint.optional("staging", &C::staging, Text{.may_be_empty = true}, may_change,
                       "A folder on a fast local disk into which checkpoints are written before they are copied to "
                       "`folder`. Empty: none.");
+  checkpoint.optional(
+      "memory_every", &C::memory_every, Whole{0, most_steps}, may_change,
+      "Steps between copies of the training state in the memory of the nodes, each in that of two, from "
+      "which a run continues after the loss of a node. 0: none.");
+  checkpoint.optional("memory_folder", &C::memory_folder, Text{}, may_change,
+                      "The folder on each node for these copies, on a file system in memory.");
 }
 
 void add_observe_keys(std::vector<Key>& list) {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/base/files/temporary_name.h"
 #include "terrace/base/files/texts_read.h"
 #include "terrace/base/system/crash_reports.h"
 #include "terrace/base/system/start_watch.h"
@@ -21,6 +22,7 @@
 #include "terrace/base/text/plural.h"
 #include "terrace/base/text/units.h"
 #include "terrace/checkpoint/folder.h"
+#include "terrace/checkpoint/memory_recovery.h"
 #include "terrace/comm/threads/threads.h"
 #include "terrace/config/family.h"
 #include "terrace/machine/machine.h"
@@ -113,7 +115,7 @@ RunResult run_trainer(train::Trainer& trainer, const Start& start, comm::World& 
   trainer.saving_group().barrier({.what = "load checkpoint"}).wait();  // the saving group waits without a time limit
   take_texts("");                                                      // all small files of the start are read
   if (is_reporting_rank) write_run_facts(trainer);
-  add_standard_hooks(trainer, start.inputs.options.began);
+  add_standard_hooks(trainer, start.inputs.options.began, &world);
   trainer.add_hook(make_measure_hook(trainer, std::move(measuring)));
   if (start.inputs.options.profile_steps > 0) {
     trainer.add_hook(make_profile_hook(trainer, start.inputs.options.profile_steps, start.inputs.options.report_profile,
@@ -255,10 +257,19 @@ RunResult run_threads(const RunInputs& inputs, const RunCheck& found, const at::
   return result;
 }
 
+// Makes a checkpoint of copies in memory that an earlier start of this run left, if they are newer than the last one.
+void recover_copies(const config::Config& config, const checkpoint::SavingRanks& ranks) {
+  const config::CheckpointConfig& own = config.checkpoint;
+  const Activity activity("looking for copies of the states in the memory of the nodes");
+  checkpoint::recover_from_memory(own.memory_folder, own.folder, host_name(),
+                                  {.keep = own.keep, .keep_every = own.keep_every}, ranks);
+}
+
 RunResult run_as_threads(const config::Config& config, const RunOptions& options) {
   const at::Device device =
       train::choose_device_of_threads(config.train.device, options.ranks, "train.device = \"cpu\"");
   StartChecks checks(config, options, options.ranks, options.ranks);
+  if (checks.claim_known_folder()) recover_copies(config, checkpoint::SavingRanks(nullptr));
   checks.begin(device);
   RunRecord record(config.checkpoint.folder, options.ranks, checks.found.steps_done);
   return record.of([&] {
@@ -276,10 +287,22 @@ RunResult run_as_process(const config::Config& config, const RunOptions& options
   const bool first = world.rank() == 0;
   std::optional<StartChecks> checks;  // these two on the first rank only
   std::optional<RunRecord> record;
+  const std::string may_recover = train::broadcast_result(*all, [&] {
+    checks.emplace(config, options, world.size(), world.ranks_per_node());
+    return checks->claim_known_folder() ? "yes" : "";
+  });
+  if (!may_recover.empty()) {
+    const auto recovery = world.connect(mesh::all_ranks("recovery", world.size()));
+    recovery->lift_time_limit();  // the time of a write to disk has no bound
+    try {
+      recover_copies(config, checkpoint::SavingRanks(recovery.get()));
+    } catch (const UserError& error) {
+      throw train::Refusal(first ? error.what() : "", error.code);  // which all ranks know of
+    }
+  }
   std::string small_files;  // descriptions of data, tokenizers and manifests of checkpoints that the checks have read
   const std::string checkpoint = train::broadcast_result(*all, [&]() -> std::string {
     const NotedTexts noted;
-    checks.emplace(config, options, world.size(), world.ranks_per_node());
     checks->begin(device);
     record.emplace(config.checkpoint.folder, world.size(), checks->found.steps_done);
     small_files = noted.bytes();

@@ -81,6 +81,11 @@ void check_staging(const config::CheckpointConfig& config, Problems& problems) {
   }
 }
 
+// The folder on this machine for copies of the states.
+void check_memory_folder(const config::CheckpointConfig& config, Problems& problems) {
+  if (config.memory_every > 0) check_folder("checkpoint.memory_folder", config.memory_folder, problems);
+}
+
 // The folder on this machine into which data are staged.
 void check_stage(const data::StageConfig& config, Problems& problems) {
   if (!config.stages()) return;
@@ -98,6 +103,7 @@ std::vector<std::string> file_problems(const config::Config& config, bool is_new
   if (is_new_run) check_weights_exist(config.train.initial_weights, problems);
   check_folder("checkpoint.folder", config.checkpoint.folder, problems);
   check_staging(config.checkpoint, problems);
+  check_memory_folder(config.checkpoint, problems);
   check_stage(data::data_of_family(config).stage(config), problems);
   return problems;
 }

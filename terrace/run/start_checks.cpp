@@ -104,7 +104,16 @@ void StartChecks::open_data() {
   found.samples = data_->samples_in_epoch();
 }
 
+bool StartChecks::claim_known_folder() {
+  const config::CheckpointConfig& own = config_.checkpoint;
+  if (options_.resume != "auto" || own.memory_every == 0 || !std::filesystem::is_directory(own.folder)) return false;
+  check_kept_folder(options_.config_file, own.folder);
+  claim_folder();
+  return true;
+}
+
 void StartChecks::claim_folder() {
+  if (lock_) return;
   const std::string& folder = config_.checkpoint.folder;
   make_run_folder(folder);
   lock_.emplace(

@@ -24,6 +24,9 @@ class StartChecks {
   // `config` and `options` outlive the object. `here` of the ranks are on this machine.
   StartChecks(const config::Config& config, const RunOptions& options, int64_t ranks, int64_t here);
 
+  // Locks the run's folder as begin() does, if this start continues from its newest checkpoint, the folder is there and
+  // states were copied into memory. Returns whether it does: then the copies may become a checkpoint before begin().
+  bool claim_known_folder();
   // Throws the first problem. Makes the run's folder, keeps it locked while this object lives, and opens the checkpoint
   // that the run continues from.
   void begin(const at::Device& device);

@@ -214,6 +214,12 @@ const std::vector<IdleKey> cases = {
      "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key, or route = "
      "\"rails\"",
      {"data.stage=/fast"}},
+    {"layout.ranks_per_node",
+     "2",
+     {"layout.sharding=zero1"},
+     "where nothing is cut over a node; remove it, or use sharding = \"node\" or \"node\" in a shard_ key, or route = "
+     "\"rails\"",
+     {"checkpoint.memory_every=10"}},
     {"data.stage_bytes", "1000000", {}, "without data.stage; name a folder there, or remove it", {"data.stage=/fast"}},
     {"data.shares", "2", {}, "without data.order = \"node\"; give that, or remove it", {"data.order=node"}},
     {"data.exchange_epochs",
@@ -264,6 +270,11 @@ const std::vector<IdleKey> cases = {
      {"checkpoint.every=10", "checkpoint.background=false"},
      "with background = false: staging copies checkpoints in the background; remove one of them",
      {"checkpoint.every=10"}},
+    {"checkpoint.memory_folder",
+     "\"/mem\"",
+     {},
+     "without checkpoint.memory_every, since nothing is copied there; remove it, or give memory_every, such as 10",
+     {"checkpoint.memory_every=10"}},
 };
 
 Keys broken_by(const IdleKey& one) {
@@ -377,6 +388,10 @@ TEST(IdleKeys, FollowFromTheNumbersOfRanks) {
   EXPECT_EQ(idle(groups, one),
             (std::set<std::string>{"layout.shard_weights", "layout.shard_gradients", "layout.shard_optimizer",
                                    "layout.ranks_per_pair", "layout.ranks_per_node", "layout.update_type"}));
+  // A model that is cut over two nodes is copied from each to the other.
+  EXPECT_EQ(idle({"layout.ranks_per_node=1", "checkpoint.memory_every=10"}, {.all = 2}), (std::set<std::string>{}));
+  EXPECT_EQ(idle({"layout.ranks_per_node=1", "checkpoint.memory_every=10"}, one),
+            (std::set<std::string>{"layout.ranks_per_node"}));
   EXPECT_EQ(idle(groups, {.all = 8, .data = 8, .weights = 4, .optimizer = 8}), (std::set<std::string>{}));
   EXPECT_EQ(idle(groups, {.all = 4, .data = 4, .weights = 4, .optimizer = 4}),
             (std::set<std::string>{"layout.update_type"}));

@@ -138,8 +138,8 @@ TEST(Parse, GuessesMisspeltNames) {
             "run.toml:2:1: unknown key model.learning_rate; learning_rate belongs to [optimizer]");
   EXPECT_EQ(
       complaint(with_line("checkpoint", "qqqqqqqq = 8")),
-      "run.toml:19:1: unknown key checkpoint.qqqqqqqq; [checkpoint] has folder, every, keep, keep_every, background "
-      "and staging");
+      "run.toml:19:1: unknown key checkpoint.qqqqqqqq; [checkpoint] has folder, every, keep, keep_every, background, "
+      "staging, memory_every and memory_folder");
   EXPECT_EQ(complaint(valid_toml + "[optimiser]\nclip = 1\n"),
             "run.toml:20:2: unknown table [optimiser]; did you mean [optimizer]?");
   EXPECT_EQ(complaint(valid_toml + "[zzzzzzzzzz]\n"),

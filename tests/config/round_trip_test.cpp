@@ -108,6 +108,8 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
                                              "checkpoint.keep=5",
                                              "checkpoint.keep_every=20",
                                              "checkpoint.staging=/fast/disk",
+                                             "checkpoint.memory_every=5",
+                                             "checkpoint.memory_folder=/mem",
                                              "observe.tensorboard=true",
                                              "observe.csv=true",
                                              "observe.machine=laptop"};

@@ -73,6 +73,24 @@ TEST(MemoryNeed, SumsTheRanksOfAMachineWithTheirCopies) {
   EXPECT_EQ(memory_refusal(config, 2, 2, need, {.machine = 0}), "") << "unknown";
 }
 
+TEST(MemoryNeed, CountsCopiesInTheMemoryOfThisNodeAndOfTheNodeBefore) {
+  config::Config config = two_stages();
+  config.checkpoint.memory_every = 5;
+  const auto copies_of_states = [&](int64_t here) {
+    const MemoryNeed need = least_memory(config, 2, here, here);
+    return need.copies / (12.0 / 16.0 * need.states);
+  };
+  EXPECT_EQ(copies_of_states(2), 1 + 2 * 1);  // one node: the copy under way, and two generations
+  EXPECT_EQ(copies_of_states(1), 1 + 2 * 2);  // each of them of two nodes
+  const MemoryNeed need = least_memory(config, 2, 2, 2);
+  const std::string refusal = memory_refusal(config, 2, 2, need, {.machine = need.all() - 1});
+  EXPECT_NE(refusal.find("checkpoint.memory_every = 0, which takes 36 bytes a parameter less, "), std::string::npos)
+      << refusal;
+  EXPECT_EQ(refusal.find("checkpoint.background"), std::string::npos) << refusal;
+  config.layout.ranks_per_node = 1;  // two nodes on one host
+  EXPECT_EQ(copies_of_states(2), 1 + 2 * 2);
+}
+
 TEST(MemoryNeed, GpuHoldsOneRankAndTheMachineTheCopies) {
   const config::Config config = saving();
   const MemoryNeed rank = least_memory(config, 2, 2, 1);

@@ -73,10 +73,11 @@ CommunicatorCount communicators_of(const PlannedRun& run, int64_t stage) {
   add_movement(Movement::reduce_across, place.reduce_across);
   add_movement(Movement::reduce_replicas, place.replicas);
   add_movement(Movement::publish, place.update);
-  counter.add(run.sizes.ranks);  // all data-parallel ranks
-  counter.add(stages * tensor);  // the ranks that hold one model
-  counter.add(run.mesh.size());  // all ranks, for counts and votes
-  counter.add(run.mesh.size());  // all ranks, for saving
+  counter.add(run.sizes.ranks);                                              // all data-parallel ranks
+  counter.add(stages * tensor);                                              // the ranks that hold one model
+  counter.add(run.mesh.size());                                              // all ranks, for counts and votes
+  counter.add(run.mesh.size());                                              // all ranks, for saving
+  if (run.config.checkpoint.memory_every > 0) counter.add(run.mesh.size());  // for copies in memory
   return counter.count;
 }
 

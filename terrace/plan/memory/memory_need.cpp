@@ -27,16 +27,43 @@ bool may_recompute(config::Config config) {
   return std::ranges::all_of(config::core_rules(), holds) && std::ranges::all_of(config.family->settings.rules, holds);
 }
 
-// Bytes of the copy of a parameter's states: the master weight and two moments. Of the ranks that hold an element, one
-// copies it. Errors of quantized gradients are each rank's own, and copied too.
-double copy_bytes(const config::Config& config, const mesh::ShardSizes& sizes) {
-  return config.checkpoint.saves_beside_training() ? checkpoint_bytes_per_parameter / static_cast<double>(sizes.ranks)
-                                                   : 0;
+constexpr int64_t nodes_of_a_copy = 2;
+
+// How many times the copies in memory (checkpoint.memory_every) hold a rank's states on its machine: the copy that is
+// being written, and what two copies, the last whole one and the new one, hold of the node and of the one before it.
+int64_t memory_copies_of_states(const config::Config& config, int64_t ranks, int64_t here) {
+  if (config.checkpoint.memory_every == 0) return 0;
+  const int64_t set = config.layout.ranks_per_node;
+  const bool is_one_node = ranks <= here && (set == 0 || set >= ranks);
+  return 1 + 2 * (is_one_node ? 1 : nodes_of_a_copy);
+}
+
+// With the copy that is written into a checkpoint beside training.
+double copies_of_states(const config::Config& config, int64_t ranks, int64_t here) {
+  return static_cast<double>(memory_copies_of_states(config, ranks, here) +
+                             (config.checkpoint.saves_beside_training() ? 1 : 0));
+}
+
+// Keys that make fewer copies, each with ", " behind it.
+std::string fewer_copies(const config::Config& config, int64_t ranks, int64_t here) {
+  std::string ways;
+  if (config.checkpoint.saves_beside_training()) {
+    ways += fmt::format("checkpoint.background = false, which takes {} bytes a parameter less, ",
+                        checkpoint_bytes_per_parameter);
+  }
+  if (const int64_t copies = memory_copies_of_states(config, ranks, here); copies > 0) {
+    ways += fmt::format("checkpoint.memory_every = 0, which takes {} bytes a parameter less, ",
+                        static_cast<double>(copies) * checkpoint_bytes_per_parameter);
+  }
+  return ways;
 }
 
 MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, int64_t here, int64_t together) {
   const PlannedRun run(config, ranks, here);
-  const double copy = copy_bytes(config, run.sizes);
+  const double copies = copies_of_states(config, ranks, here);
+  // Bytes of the master weight and two moments of a parameter. Of the ranks that hold an element, one copies it. Errors
+  // of quantized gradients are each rank's own, and copied too.
+  const double copy = checkpoint_bytes_per_parameter / static_cast<double>(run.sizes.ranks);
   std::vector<MemoryNeed> by_stage;  // of one rank
   for (int64_t stage = 0; stage < config.layout.pipeline; ++stage) {
     const StageMemory memory = stage_memory(run, stage, {});
@@ -44,8 +71,8 @@ MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, in
     by_stage.push_back({.states = memory.states(),
                         .feedback = memory.of(MemoryKind::feedback),
                         .activations = memory.of(MemoryKind::activations),
-                        .copies = copy * static_cast<double>(run.stage_elements(stage)) +
-                                  (copy > 0 ? memory.of(MemoryKind::feedback) + buffer_copy : 0)});
+                        .copies = copies * (copy * static_cast<double>(run.stage_elements(stage)) +
+                                            memory.of(MemoryKind::feedback) + buffer_copy)});
   }
   MemoryNeed most;
   for (int64_t first = 0; first < run.mesh.size(); first += together) {
@@ -85,11 +112,9 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
     const double copies = least_memory(config, ranks, here, here).copies;
     if (available.machine > 0 && copies > available.machine) {
       return fmt::format(
-          "the copy of the states that is written beside training needs {} of the machine's memory for {} ranks, and "
-          "{} "
-          "are left; use checkpoint.background = false or more machines, or start all the same with "
-          "train.check_memory = false",
-          format_bytes(copies), here, format_bytes(available.machine));
+          "the copies of the states that are made beside training need {} of the machine's memory for {} ranks, and {} "
+          "are left; use {}or more machines, or start all the same with train.check_memory = false",
+          format_bytes(copies), here, format_bytes(available.machine), fewer_copies(config, ranks, here));
     }
     need.copies = 0;
   }
@@ -102,7 +127,7 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
       "{} of {} are left; use a smaller {}model.width or model.layers, {}{}{}{}{}or a {} with more memory, or start "
       "all the same with train.check_memory = false",
       format_count(need.parameters), format_bytes(need.states + need.copies), need.states_text(),
-      copied ? ", the copy that is written beside training included," : "", format_bytes(need.activations),
+      copied ? ", the copies that are made beside training included," : "", format_bytes(need.activations),
       on_gpus          ? " on one GPU"
       : need.ranks > 1 ? fmt::format(" of {} ranks here", need.ranks)
                        : "",
@@ -112,8 +137,7 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
       : config.train.micro_batch_sizes.empty()           ? "a smaller train.micro_batch, "
                                                          : "smaller train.micro_batch_sizes, ",
       may_recompute(config) ? "train.recompute = \"full\", " : "",
-      need.feedback > 0 ? "layout.error_feedback = false, " : "",
-      copied ? "checkpoint.background = false, which takes 12 bytes a parameter less, " : "",
+      need.feedback > 0 ? "layout.error_feedback = false, " : "", copied ? fewer_copies(config, ranks, here) : "",
       sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : "", on_gpus ? "GPU" : "machine");
 }
 

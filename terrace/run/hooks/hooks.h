@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "terrace/comm/comm.h"
 #include "terrace/machine/machine.h"
 #include "terrace/memory/meter.h"
 #include "terrace/observe/metrics.h"
@@ -46,6 +47,11 @@ std::unique_ptr<train::Hook> make_evaluate_hook(SharedMetrics metrics);
 // end. The metrics so far are made durable first. A checkpoint during training that cannot be saved is a warning; the
 // one at the end throws.
 std::unique_ptr<train::Hook> make_save_hook(train::Trainer& trainer, SharedMetrics metrics);
+
+// Copies the states into the memory of this node and the next one every checkpoint.memory_every steps, which is not 0,
+// and removes the copies at the end. To be added after the hook that saves. All ranks make it at the same place; the
+// world outlives the hook.
+std::unique_ptr<train::Hook> make_memory_hook(train::Trainer& trainer, SharedMetrics metrics, comm::World& world);
 
 // The number of steps before the profiled ones, since the first steps take memory from the system and fill caches.
 inline constexpr int64_t profile_warm_up = 2;
@@ -97,8 +103,9 @@ std::unique_ptr<train::Hook> make_time_limit_hook(std::chrono::steady_clock::tim
 std::unique_ptr<train::Hook> make_stop_after_hook(int64_t step);
 
 // Adds the hooks that every run has, in the order that a run needs. Removes the lines of metrics.jsonl after the step
-// that the run starts from.
+// that the run starts from. `world` connects the ranks that copy states into memory; without it none are copied.
 void add_standard_hooks(train::Trainer& trainer,
-                        std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now());
+                        std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now(),
+                        comm::World* world = nullptr);
 
 }  // namespace terrace::run

@@ -1,50 +1,17 @@
 // Saves checkpoints at the configured steps, in the background, and at the end of a run.
-#include <fmt/format.h>
-
-#include <cmath>
-#include <cstring>
 #include <memory>
-#include <stdexcept>
+#include <system_error>
 
 #include "terrace/base/error.h"
 #include "terrace/base/terminal/log.h"
 #include "terrace/checkpoint/background.h"
 #include "terrace/checkpoint/folder.h"
-#include "terrace/optim/kernels.h"
 #include "terrace/profile/record.h"
+#include "terrace/run/hooks/finite_weights.h"
 #include "terrace/run/hooks/hooks.h"
 
 namespace terrace::run {
 namespace {
-
-// Uses a single thread on the CPU, since the thread that writes must not take cores from training.
-bool all_finite(const at::Tensor& tensor) {
-  if (!tensor.is_cpu()) {
-    optim::Squares squares;
-    squares.add(tensor.flatten());
-    return optim::is_finite(squares.total());
-  }
-  constexpr uint32_t exponent = 0x7F800000;
-  const float* values = tensor.const_data_ptr<float>();
-  bool finite = true;
-  for (int64_t i = 0; i < tensor.numel(); ++i) {
-    uint32_t bits = 0;
-    std::memcpy(&bits, values + i, sizeof(bits));
-    finite &= (bits & exponent) != exponent;
-  }
-  return finite;
-}
-
-// A checkpoint of broken weights must not replace a good one.
-void check_finite(const checkpoint::State& state) {
-  for (const checkpoint::NamedTensor& named : state.collections.front().tensors) {
-    if (all_finite(named.tensor)) continue;
-    throw std::runtime_error(fmt::format(
-        "step {}: the weights of {} are not finite; nothing is saved, and earlier checkpoints stay as they are. "
-        "Continue from an earlier one with --resume and a lower optimizer.learning_rate",
-        state.step, named.name));
-  }
-}
 
 class SaveHook : public train::Hook {
  public:

@@ -5,12 +5,14 @@
 
 namespace terrace::run {
 
-void add_standard_hooks(train::Trainer& trainer, std::chrono::steady_clock::time_point began) {
+void add_standard_hooks(train::Trainer& trainer, std::chrono::steady_clock::time_point began, comm::World* world) {
   const config::Config& config = trainer.config();
   if (trainer.mesh().size() > 1) trainer.add_hook(make_watch_hook());
+  const bool copies = world != nullptr && config.checkpoint.memory_every > 0;
   if (trainer.rank() != 0) {
     // All ranks save and evaluate together; only the first rank logs and writes metrics.
     trainer.add_hook(make_save_hook(trainer, {}));
+    if (copies) trainer.add_hook(make_memory_hook(trainer, {}, *world));
     trainer.add_hook(make_evaluate_hook({}));
     return;
   }
@@ -26,6 +28,7 @@ void add_standard_hooks(train::Trainer& trainer, std::chrono::steady_clock::time
   trainer.add_hook(make_metrics_hook(metrics));
   trainer.add_hook(make_peak_hook(trainer));
   trainer.add_hook(make_save_hook(trainer, metrics));
+  if (copies) trainer.add_hook(make_memory_hook(trainer, metrics, *world));
   if (trainer.config().train.time_limit > 0) trainer.add_hook(make_time_limit_hook(began));
   trainer.add_hook(make_evaluate_hook(metrics));
 }
