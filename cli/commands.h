@@ -29,6 +29,7 @@ void add_explain_command(CLI::App& app);
 void add_ensemble_command(CLI::App& app);
 void add_launch_command(CLI::App& app);
 void add_status_command(CLI::App& app);
+void add_keep_node_command(CLI::App& app);
 void add_completion_command(CLI::App& app);
 void add_man_command(CLI::App& app);
 

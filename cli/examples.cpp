@@ -112,6 +112,12 @@ std::vector<Example> examples_about_runs() {
        "Print the command of mpirun for a machine without Slurm"},
       {"status", "terrace status runs/tiny", "Show how far a run is and whether it lives"},
       {"status", "terrace status runs/tiny runs/profile --json", "Print the states of two runs as JSON"},
+      {"launch",
+       "terrace launch configs/frontier-22b.toml --nodes 2 --spares 1 --machine frontier --account ABC123 --set "
+       "layout.pipeline=8 --set layout.sharding=zero1 --set checkpoint.memory_every=20",
+       "Print the script of a job that goes on on a spare node where one fails"},
+      {"keep-node", "terrace keep-node runs/tiny < /dev/null",
+       "Remove the copies that a run left in this node's memory"},
       {"calibrate", "terrace calibrate --ranks 2 --quick --output machine.toml",
        "Measure this machine for predictions of runs with two ranks"},
       {"doctor", "terrace doctor", "Check this machine before a run"},

@@ -18,6 +18,7 @@
 #include "cli/json_errors.h"
 #include "cli/launched_layout.h"
 #include "cli/ranges.h"
+#include "cli/supervised_launch.h"
 #include "terrace/base/error.h"
 #include "terrace/base/terminal/log.h"
 #include "terrace/base/text/shell_word.h"
@@ -54,8 +55,9 @@ struct LaunchArguments {
   std::string config, machine, time, account, partition, program, sbcast, with = "slurm";
   std::vector<std::string> overrides, modules, limits, sbatch_options;
   std::array<std::string, passed_on.size()> passed = {};  // values of options of sbatch
-  int64_t nodes = 1, signal_before = 0;
+  int64_t nodes = 1, spares = 0, signal_before = 0;
   bool submit = false, until_done = false, json = false, best = false;
+  SupervisedLaunch supervised;
 };
 
 double time_of(const std::string& text) {
@@ -114,11 +116,31 @@ void check_mpirun(const LaunchArguments& arguments) {
   if (!arguments.account.empty()) refuse("--account");
   if (!arguments.partition.empty()) refuse("--partition");
   if (!arguments.modules.empty()) refuse("--module");
+  if (arguments.spares > 0 && !arguments.supervised.runs) {
+    throw UserError(
+        "--spares with --with mpirun needs --run and the names of the nodes (--hosts or --hostfile), since a "
+        "printed line of mpirun replaces no node");
+  }
   const std::vector<std::string> options = options_of_sbatch(arguments);
   if (!options.empty()) refuse(options.front().substr(0, options.front().find('=')));
   if (arguments.time.empty() && arguments.signal_before == 0) return;
   throw UserError::of("{} is for a job of Slurm; with mpirun use --set train.time_limit=\"1h30m\"",
                       arguments.time.empty() ? "--signal-before" : "--time");
+}
+
+// Refuses options that a run which trains now has no use for.
+void check_run(const LaunchArguments& arguments) {
+  if (!arguments.supervised.runs) return;
+  const auto refuse = [](bool given, const char* option, const char* why) {
+    if (given) throw UserError::of("--run trains now, and {} {}; leave one of them out", option, why);
+  };
+  refuse(arguments.submit, "--submit", "gives a script to Slurm");
+  refuse(arguments.until_done, "--until-done", "puts a job back into the queue");
+  refuse(arguments.json, "--json", "prints a job");
+  refuse(!arguments.sbcast.empty(), "--sbcast", "is for a script, which copies the archive");
+  refuse(!arguments.time.empty(), "--time", "is the time of a job");
+  refuse(arguments.signal_before > 0, "--signal-before", "is for a job");
+  check_supervised(arguments.supervised, arguments.with == "mpirun");
 }
 
 // The command again, for the script; without --submit, so that it prints this script.
@@ -140,12 +162,13 @@ std::string command_of(const LaunchArguments& arguments) {
   if (arguments.best) command += " --best";
   for (const std::string& limit : arguments.limits) add("--limit", limit);
   for (const std::string& text : arguments.overrides) add("--set", text);
+  if (arguments.spares > 0) command += fmt::format(" --spares {}", arguments.spares);
   if (arguments.until_done) command += " --until-done";
   std::ranges::replace(command, '\n', ' ');
   return command;
 }
 
-launch::Job job_of(const LaunchArguments& arguments) {
+launch::Job job_of(const LaunchArguments& arguments, int64_t nodes, bool best) {
   machine::Machine machine = machine::load(arguments.machine);
   machine::Launch& site = machine.launch;
   if (!arguments.account.empty()) site.account = arguments.account;
@@ -154,8 +177,8 @@ launch::Job job_of(const LaunchArguments& arguments) {
   const std::string problem = machine::modules_problem(arguments.modules);
   if (!problem.empty()) throw UserError::of("--module {}", problem);
   std::vector<std::string> overrides = arguments.overrides;
-  if (arguments.best) {
-    const int64_t devices = arguments.nodes * machine.devices_of("node");
+  if (best) {
+    const int64_t devices = nodes * machine.devices_of("node");
     const std::vector<std::string> layout =
         fastest_layout(arguments.config, overrides, arguments.limits, machine, devices);
     overrides.insert(overrides.end(), layout.begin(), layout.end());
@@ -164,7 +187,9 @@ launch::Job job_of(const LaunchArguments& arguments) {
                              .overrides = overrides,
                              .config = config::load(arguments.config, models::planned_families(), overrides),
                              .machine = std::move(machine),
-                             .nodes = arguments.nodes,
+                             .nodes = nodes,
+                             .spares = arguments.spares,
+                             .machine_name = arguments.machine,
                              .time_seconds = arguments.time.empty() ? 0 : time_of(arguments.time),
                              .signal_seconds = static_cast<double>(arguments.signal_before),
                              .with_slurm = arguments.with == "slurm",
@@ -180,12 +205,35 @@ launch::Job job_of(const LaunchArguments& arguments) {
   return launch::make_job(std::move(request));
 }
 
+// The job on fewer nodes: the layout as it is where it fits there with fewer data-parallel ranks, and else the fastest
+// one of what --set leaves open. On one node less, and so on, where there is none.
+launch::Job smaller_job(const LaunchArguments& arguments, int64_t nodes) {
+  std::string why;
+  for (int64_t fewer = nodes; fewer > 0; --fewer) {
+    for (const bool best : {false, true}) {
+      if (arguments.best && !best) continue;
+      try {
+        launch::Job job = job_of(arguments, fewer, best);
+        log_info("{}", launch::summary_of(job));
+        return job;
+      } catch (const UserError& error) {
+        if (why.empty()) why = error.what();
+      }
+    }
+  }
+  throw UserError("no layout of this run fits on fewer nodes: " + why, ExitCode::infeasible);
+}
+
 void run_launch(const LaunchArguments& arguments) {
   const bool mpirun = arguments.with == "mpirun";
   check_mpirun(arguments);
   check_archive(arguments);
-  const launch::Job job = job_of(arguments);
+  check_run(arguments);
+  const launch::Job job = job_of(arguments, arguments.nodes, arguments.best);
   log_info("{}", launch::summary_of(job));
+  if (arguments.supervised.runs) {
+    return run_supervised(arguments.supervised, job, [&](int64_t nodes) { return smaller_job(arguments, nodes); });
+  }
   const std::string script = mpirun ? launch::mpirun_command(job) : launch::slurm_script(job, command_of(arguments));
   std::string number;
   if (arguments.submit) number = launch::submit(job, script);
@@ -251,6 +299,11 @@ void add_launch_command(CLI::App& app) {
                    "Seconds before the time limit at which the run is asked to save and stop; default: twice the "
                    "predicted step and save and a minute")
       ->check(positive());
+  command
+      ->add_option("--spares", arguments->spares,
+                   "Nodes beside --nodes that take the places of nodes that are lost, while the run goes on")
+      ->check(not_negative());
+  add_supervised_options(*command, arguments->supervised);
   command->add_option("--program", arguments->program, "The terrace that trains; default: this one");
   command->add_option(
       "--sbcast", arguments->sbcast,

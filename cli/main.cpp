@@ -67,6 +67,7 @@ int run(int argc, char** argv) {
   terrace::cli::add_calibrate_command(app);
   terrace::cli::add_launch_command(app);
   terrace::cli::add_status_command(app);
+  terrace::cli::add_keep_node_command(app);
   terrace::cli::add_doctor_command(app);
   terrace::cli::add_completion_command(app);
   terrace::cli::add_man_command(app);

@@ -58,7 +58,7 @@ void choose_times(Job& job) {
         signal_seconds_for(step, job.save_seconds));
   }
   job.signal_seconds = given > 0 ? given : signal_seconds_for(step, job.save_seconds);
-  const AllowedTime allowed = allowed_time(job.request.machine, job.request.nodes);
+  const AllowedTime allowed = allowed_time(job.request.machine, job.all_nodes());
   const double least = job.signal_seconds + needed;
   if (job.request.time_seconds > 0) {
     job.time_seconds = job.request.time_seconds;
@@ -66,7 +66,7 @@ void choose_times(Job& job) {
       throw UserError::of("--time {} is longer than {} may be, {} ([launch] {}); give at most that{}{}",
                           job_time_text(job.time_seconds), allowed.jobs, job_time_text(allowed.seconds), allowed.key,
                           job.request.until_done ? "" : ", with --until-done for as many jobs as the run needs",
-                          partition_for(job.request.machine, job.request.nodes, job.time_seconds));
+                          partition_for(job.request.machine, job.all_nodes(), job.time_seconds));
     }
     if (job.time_seconds < least) {
       throw UserError::of(
@@ -83,7 +83,7 @@ void choose_times(Job& job) {
         "{} may take {}, too short to train in: a step and a save take {}, and the run is asked to "
         "save {:.0f} s before the end; use more nodes, or a smaller train.global_batch{}",
         allowed.jobs, job_time_text(most), format_seconds(needed), job.signal_seconds,
-        partition_for(job.request.machine, job.request.nodes, least));
+        partition_for(job.request.machine, job.all_nodes(), least));
   }
   const double wanted = 1.25 * job.run_seconds + start_seconds + job.signal_seconds;
   job.time_seconds = std::isfinite(wanted) ? std::min(most, rounded_up(wanted, 600)) : most;
@@ -287,9 +287,10 @@ std::string summary_of(const Job& job) {
   const std::string fit =
       job.checkpoints_that_fit ? fmt::format(", {} fit", format_count(*job.checkpoints_that_fit)) : std::string();
   std::string text = fmt::format(
-      "{} on {} of {}; predicted: {} a step, {} for all {} steps; a checkpoint of {} is saved in {}{}",
+      "{} on {}{} of {}; predicted: {} a step, {} for all {} steps; a checkpoint of {} is saved in {}{}",
       counted(static_cast<uint64_t>(job.ranks), "rank"), counted(static_cast<uint64_t>(job.request.nodes), "node"),
-      job.request.machine.name, format_seconds(job.prediction.step_seconds),
+      job.request.spares > 0 ? fmt::format(" and {} spare", job.request.spares) : "", job.request.machine.name,
+      format_seconds(job.prediction.step_seconds),
       std::isfinite(job.run_seconds) ? format_days(job.run_seconds) : "endless time",
       format_count(job.request.config.train.steps), format_bytes(job.checkpoint_bytes),
       format_seconds(job.save_seconds), fit);
@@ -304,6 +305,7 @@ std::string summary_of(const Job& job) {
 Json json_of(const Job& job) {
   return {{"ranks", job.ranks},
           {"nodes", job.request.nodes},
+          {"spares", job.request.spares},
           {"step_seconds", job.prediction.step_seconds},
           {"time_seconds", job.request.with_slurm ? Json(job.time_seconds) : Json()},
           {"signal_seconds", job.request.with_slurm ? Json(job.signal_seconds) : Json()},

@@ -20,6 +20,8 @@ struct JobRequest {
   config::Config config = {};               // of both
   machine::Machine machine = {};            // whose [launch] says how jobs are started there
   int64_t nodes = 1;                        // each with a rank on every device
+  int64_t spares = 0;                       // nodes of the job beside these, which take the places of lost ones
+  std::string machine_name = {};            // of --machine, for a job that has spares and calls this program again
   double time_seconds = 0;                  // of the job; 0: as the prediction says
   double signal_seconds = 0;                // before its end, when the run is asked to save; 0: as the prediction says
   bool with_slurm = true;                   // false: a command of mpirun, without a time or a signal
@@ -39,6 +41,9 @@ struct Job {
   JobRequest request;
   plan::Prediction prediction = {};
   int64_t ranks = 1, ranks_per_node = 1;
+
+  int64_t all_nodes() const { return request.nodes + request.spares; }
+
   double run_seconds = 0;  // predicted, of all steps
   double time_seconds = 0, signal_seconds = 0;
   double checkpoint_bytes = 0, save_seconds = 0;
@@ -65,7 +70,7 @@ Job make_job(JobRequest request);
 
 // The prediction on which the job's numbers are based, in a few lines for people.
 std::string summary_of(const Job& job);
-// {"ranks", "nodes", "step_seconds", "time_seconds", "signal_seconds", "checkpoint_bytes", "save_seconds",
+// {"ranks", "nodes", "spares", "step_seconds", "time_seconds", "signal_seconds", "checkpoint_bytes", "save_seconds",
 // "checkpoints_that_fit", "run_folder", "notes"}.
 Json json_of(const Job& job);
 

@@ -29,30 +29,49 @@ std::string quoted_value(const std::string& name_and_value) {
   return fmt::format("{}=\"{}\"", name_and_value.substr(0, equals), name_and_value.substr(equals + 1));
 }
 
-std::string training_command(const Job& job) {
+std::string program_of(const JobRequest& request) {
+  return request.archive.empty() ? shell_word(request.program) : "\"$installed/bin/terrace\"";
+}
+
+// Every --set of the training, each with a space before it.
+std::string settings_of(const Job& job) {
   const JobRequest& request = job.request;
-  const std::string program = request.archive.empty() ? shell_word(request.program) : "\"$installed/bin/terrace\"";
-  std::string command = fmt::format("{} train {}", program, shell_word(request.config_file));
+  std::string command;
   for (const std::string& text : request.overrides) command += " --set " + shell_word(text);
   const std::string& disk = request.machine.launch.node_disk;
   if (job.stages) command += fmt::format(" --set \"checkpoint.staging={}\"", disk);
   if (job.data_stage_bytes > 0) {
     command += fmt::format(" --set \"data.stage={}\" --set data.stage_bytes={}", disk, job.data_stage_bytes);
   }
-  return command + " --resume auto";
+  return command;
+}
+
+std::string training_command(const Job& job) {
+  return fmt::format("{} train {}{} --resume auto", program_of(job.request), shell_word(job.request.config_file),
+                     settings_of(job));
+}
+
+// The supervisor in the script of a job with spares.
+std::string supervisor_command(const Job& job) {
+  const JobRequest& request = job.request;
+  const std::string program = program_of(request);
+  return fmt::format("{} launch {} --nodes {} --spares {} --machine {} --program {}{} --run", program,
+                     shell_word(request.config_file), request.nodes, request.spares, shell_word(request.machine_name),
+                     program, settings_of(job));
 }
 
 std::string directives(const Job& job) {
   const machine::Launch& launch = job.request.machine.launch;
   std::vector<std::string> options = {
       "--job-name=" + job.name(),
-      fmt::format("--nodes={}", job.request.nodes),
+      fmt::format("--nodes={}", job.all_nodes()),
       fmt::format("--ntasks-per-node={}", job.ranks_per_node),
   };
   if (launch.cores_per_rank > 0) options.push_back(fmt::format("--cpus-per-task={}", launch.cores_per_rank));
   options.push_back("--time=" + job_time_text(job.time_seconds));
   options.push_back(fmt::format("--signal=USR1@{:.0f}", job.signal_seconds));
   options.emplace_back("--requeue");
+  if (job.request.spares > 0) options.emplace_back("--no-kill");
   options.emplace_back("--open-mode=append");
   options.push_back("--chdir=" + shell_word(job.request.working_folder.string()));
   options.emplace_back("--output=%x-%j.log");
@@ -102,12 +121,13 @@ sbcast --force --preserve {2} "$installed.tar" &&
     once_a_node 20 rm -rf "$installed" "$installed.tar"; exit 1; }}
 
 )",
-      disk.empty() ? "/tmp" : disk, job.request.nodes, shell_word(job.request.archive));
+      disk.empty() ? "/tmp" : disk, job.all_nodes(), shell_word(job.request.archive));
 }
 
-std::string srun(const Job& job) {
+// With the options of a step; `line_end` divides a long command of a script.
+std::string srun(const Job& job, const std::string& step_options, std::string_view line_end) {
   const machine::Launch& launch = job.request.machine.launch;
-  std::string text = "srun";
+  std::string text = "srun" + step_options;
   if (!launch.mpi.empty()) text += " --mpi=" + launch.mpi;
   text += fmt::format(" --nodes={} --ntasks={} --ntasks-per-node={}", job.request.nodes, job.ranks, job.ranks_per_node);
   // Slurm 22.05 and later does not take it from sbatch.
@@ -116,9 +136,9 @@ std::string srun(const Job& job) {
   if (!launch.rank_environment.empty()) {
     std::string values;
     for (const std::string& value : launch.rank_environment) values += "export " + quoted_value(value) + "; ";
-    text += fmt::format(" \\\n  bash -c '{}exec \"$@\"' rank", values);
+    text += fmt::format("{}bash -c '{}exec \"$@\"' rank", line_end, values);
   }
-  return text + " \\\n  " + training_command(job) + "\n";
+  return fmt::format("{}{}{}", text, line_end, training_command(job));
 }
 
 // The removal is limited to 20 seconds, since the job may end within a minute and has to be put back into the queue
@@ -195,17 +215,48 @@ std::string slurm_script(const Job& job, const std::string& command) {
   text += directives(job) + "\n" + preparation(job) + "\n" + spreading(job);
   if (chain) text += fmt::format("{}\nbefore=$(newest_step)\n", newest_step);
   text += "process_file() { cat \"$run/.process.json\" 2>/dev/null; }\nbegan_with=$(process_file)\n";
-  text += srun(job) + "code=$?\n";
+  text += (job.request.spares > 0 ? supervisor_command(job) : srun(job, "", " \\\n  ")) + "\ncode=$?\n";
   if (!job.request.archive.empty()) text += removal;
   return fmt::format("{}\n{}{}", text, how_it_ended, chain ? end_of_link : end_of_job);
 }
 
-std::string mpirun_command(const Job& job) {
+namespace {
+
+std::string mpirun(const Job& job, const std::string& hosts) {
   const machine::Launch& launch = job.request.machine.launch;
-  std::string text = fmt::format("mpirun -n {} --map-by ppr:{}:node", job.ranks, job.ranks_per_node);
+  std::string text = fmt::format("mpirun -n {}{} --map-by ppr:{}:node", job.ranks, hosts, job.ranks_per_node);
   if (launch.cores_per_rank > 0) text += fmt::format(":PE={}", launch.cores_per_rank);
   for (const std::string& value : environment_of(job)) text += " -x " + quoted_value(value);
-  return text + " " + training_command(job) + "\n";
+  return text + " " + training_command(job);
+}
+
+}  // namespace
+
+std::string mpirun_command(const Job& job) { return mpirun(job, "") + "\n"; }
+
+std::string ranks_command(const Job& job, const std::vector<std::string>& nodes) {
+  if (!job.request.with_slurm) {
+    std::vector<std::string> hosts;
+    for (const std::string& node : nodes) hosts.push_back(fmt::format("{}:{}", node, job.ranks_per_node));
+    return "exec " + mpirun(job, " --host " + shell_word(fmt::format("{}", fmt::join(hosts, ","))));
+  }
+  std::string text = "export SLURM_EXPORT_ENV=ALL; ";
+  for (const std::string& value : environment_of(job)) text += "export " + quoted_value(value) + "; ";
+  // Steps overlap, since the keepers have steps on the same cores, and one on a lost node may not have ended. Ranks end
+  // together, so those that are there 20 s after the first one do not know of its end.
+  const std::string list = shell_word(fmt::format("{}", fmt::join(nodes, ",")));
+  return text + "exec " + srun(job, " --overlap --wait=20 --nodelist=" + list, " ");
+}
+
+std::string keeper_command(const Job& job, const std::string& node) {
+  const std::string keeper =
+      fmt::format("{} keep-node {} --memory {}", program_of(job.request), shell_word(job.run_folder().string()),
+                  shell_word(job.request.config.checkpoint.memory_folder));
+  if (job.request.with_slurm) {
+    return fmt::format("exec srun --overlap --mpi=none --nodes=1 --ntasks=1 --nodelist={} {}", shell_word(node),
+                       keeper);
+  }
+  return fmt::format("exec mpirun -n 1 --host {}:1 {}", shell_word(node), keeper);
 }
 
 }  // namespace terrace::launch

@@ -13,7 +13,7 @@ TERRACE = pathlib.Path(sys.argv.pop(1)).resolve() / "terrace"
 # Makes flock and fsync of a program fail or wait; environment variables say how (tests/house/system_faults.cpp).
 SYSTEM_FAULTS = {"LD_PRELOAD": str(TERRACE.parent / "tests/house/libsystem_faults.so")}
 COMMANDS = ("train", "evaluate", "data", "generate", "forecast", "score", "predict", "export", "import", "report", "verify", "rehearse", "plan", "simulate",
-            "search", "explain", "ensemble", "launch", "status", "calibrate", "doctor", "completion", "man")
+            "search", "explain", "ensemble", "launch", "status", "keep-node", "calibrate", "doctor", "completion", "man")
 
 TINY = """[model]
 layers = 1

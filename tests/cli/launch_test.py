@@ -56,6 +56,22 @@ class Printing(Launching):
         script = self.expect(0, self.launch(self.write_files(self.scratch()), "--switches", "1@12:00:00")).stdout
         self.assertIn("\n#SBATCH --switches=1@12:00:00\n", script)
 
+    def test_a_run_that_trains_now_needs_its_nodes_and_no_job(self):
+        folder = self.write_files(self.scratch())
+        run = ("--with", "mpirun", "--run")
+        self.expect(2, self.launch(folder, *run), "--run with mpirun needs the nodes, those that train first: --hosts A,B,C")
+        self.expect(2, self.launch(folder, "--run"), "this is no job of Slurm")
+        self.expect(2, self.launch(folder, "--run", "--hosts", "a"), "Slurm names the nodes of its jobs; add --with mpirun")
+        self.expect(2, self.launch(folder, "--with", "mpirun", "--spares", 1), "--spares with --with mpirun needs --run")
+        self.expect(2, self.launch(folder, "--with", "mpirun", "--hosts", "a"), "--run")
+        self.expect(2, self.launch(folder, *run, "--hosts", "a,b,c"), "--nodes 1 and --spares 0 are 1 node, and 3 are there: a, b, c; "
+                    "with these use --nodes 1 --spares 2")  # fmt: skip
+        self.expect(2, self.launch(folder, *run, "--hosts", "a,a", "--spares", 1), "node a is named twice")
+        (folder / "nodes.txt").write_text("# none\n")
+        self.expect(2, self.launch(folder, *run, "--hostfile", "nodes.txt"), "nodes.txt names no host")
+        for option in (("--json",), ("--submit",), ("--until-done",), ("--time", "10"), ("--signal-before", "60")):
+            self.expect(2, self.launch(folder, "--run", *option), f"--run trains now, and {option[0]} ")
+
     def test_refuses_before_anything_is_written(self):
         folder = self.write_files(self.scratch())
         (folder / "archive.tar").touch()

@@ -19,7 +19,7 @@ import unittest
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 TERRACE = BUILD / "terrace"
 LEAVES = ("train", "evaluate", "data prepare", "data inspect", "generate", "forecast", "score", "export", "import", "report", "verify", "rehearse",
-          "plan", "simulate", "search", "explain", "ensemble", "predict", "launch", "status", "calibrate", "doctor", "completion", "man")
+          "plan", "simulate", "search", "explain", "ensemble", "predict", "launch", "status", "keep-node", "calibrate", "doctor", "completion", "man")
 
 
 def terrace(*arguments):

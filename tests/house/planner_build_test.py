@@ -13,7 +13,7 @@ sys.path.insert(0, str(SOURCE / "tests/house"))
 sys.dont_write_bytecode = True
 from report_runs import write_run  # noqa: E402
 
-NEEDED = ("data", "report", "plan", "simulate", "search", "explain", "launch", "status", "completion", "man")
+NEEDED = ("data", "report", "plan", "simulate", "search", "explain", "launch", "status", "keep-node", "completion", "man")
 MISSING = ("train", "evaluate", "generate", "forecast", "score", "export", "import", "verify", "calibrate",
            "ensemble", "predict", "doctor")
 

@@ -131,9 +131,9 @@ class Slurm:
     def start_node(self, node):
         self.daemon_of_node[node] = self.start("slurmd", "-D", "-f", str(self.configuration), "-N", node)
 
-    def lose(self, node, with_daemon=False):
-        """Kills what the node runs of the first step of a job, so that nobody says how it ended; and its daemon, as with a node
-        that fails."""
+    def lose(self, node, with_daemon=False, every_step=False):
+        """Kills what the node runs of the first step of a job, or of every step, so that nobody says how it ended; and its daemon,
+        as with a node that fails."""
         if with_daemon:
             self.daemon_of_node[node].kill()
         lost = set()
@@ -141,8 +141,8 @@ class Slurm:
             try:
                 variables = (entry / "environ").read_bytes().split(b"\0")
                 parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                if not {b"SLURM_STEP_ID=0", b"SLURMD_NODENAME=" + node.encode(),
-                        b"SLURM_CONF=" + str(self.configuration).encode()} <= set(variables):  # fmt: skip
+                wanted = {b"SLURMD_NODENAME=" + node.encode(), b"SLURM_CONF=" + str(self.configuration).encode()}
+                if not wanted | (set() if every_step else {b"SLURM_STEP_ID=0"}) <= set(variables):
                     continue
                 lost.add(int(entry.name))
                 if b"slurmstepd" in pathlib.Path(f"/proc/{parent}/cmdline").read_bytes():

@@ -211,6 +211,45 @@ TEST(JobScript, OfAChainHasBothEnds) {
                {"before=$(newest_step)", "srun ", "after=$(newest_step)", "scontrol requeue \"$SLURM_JOB_ID\""});
 }
 
+TEST(JobScript, WithSparesKeepsTheJobOfALostNodeAndTrainsUnderASupervisor) {
+  JobRequest request = request_for("frontier");
+  request.spares = 1;
+  request.machine_name = "my frontier.toml";
+  request.until_done = true;
+  const std::string script = script_of(request);
+  expect_valid_bash(script);
+  expect_parts(script, {"#SBATCH --nodes=3\n", "#SBATCH --no-kill\n",
+                        "/opt/terrace/bin/terrace launch configs/frontier-22b.toml --nodes 2 --spares 1 --machine "
+                        "'my frontier.toml' --program /opt/terrace/bin/terrace --set layout.pipeline=8 --set "
+                        "layout.sharding=zero1",
+                        " --run\ncode=$?\n"});
+  EXPECT_EQ(script.find("\nsrun"), std::string::npos) << script;
+}
+
+TEST(RanksCommand, StartsTheRanksOnTheNodesThatTrain) {
+  JobRequest request = request_for("frontier");
+  const std::string step = ranks_command(make_job(request), {"b", "c"});
+  expect_valid_bash(step);
+  expect_parts(
+      step, {"export ", "; exec srun --overlap --wait=20 --nodelist=b,c ", "--nodes=2 --ntasks=16 --ntasks-per-node=8 ",
+             "/opt/terrace/bin/terrace train configs/frontier-22b.toml ", "--resume auto"});
+  request.with_slurm = false;
+  const std::string command = ranks_command(make_job(request), {"b", "c"});
+  expect_valid_bash(command);
+  expect_parts(command, {"exec mpirun -n 16 --host b:8,c:8 --map-by ppr:8:node", "--resume auto"});
+}
+
+TEST(KeeperCommand, StartsOneKeeperOnTheNode) {
+  JobRequest request = request_for("frontier");
+  EXPECT_EQ(keeper_command(make_job(request), "b"),
+            "exec srun --overlap --mpi=none --nodes=1 --ntasks=1 --nodelist=b /opt/terrace/bin/terrace keep-node "
+            "/lustre/project/runs/frontier-22b --memory /dev/shm");
+  request.with_slurm = false;
+  EXPECT_EQ(keeper_command(make_job(request), "b"),
+            "exec mpirun -n 1 --host b:1 /opt/terrace/bin/terrace keep-node /lustre/project/runs/frontier-22b --memory "
+            "/dev/shm");
+}
+
 TEST(MpirunCommand, HasARankForEachDeviceAndTheEnvironment) {
   const std::string command = mpirun_command(make_job(request_for("lumi")));
   EXPECT_EQ(command.find("mpirun -n 16 --map-by ppr:8:node:PE=7 -x OMP_NUM_THREADS=\"7\" "), 0U) << command;
