@@ -67,6 +67,39 @@ TEST(RunCalendar, FailuresTakeDalysTime) {
   EXPECT_NEAR(rare.repeated / rare.failures, 110 + 10, 0.1);
 }
 
+// 54 copies of 1 s cut the work, 1154 s with them, into 55. After a failure one of them becomes a checkpoint, which
+// takes 12 s; a tenth of the failures leave no copy and repeat half an interval of checkpoints.
+TEST(RunCalendar, FailuresFallBackToCopiesInMemory) {
+  RunCourse copied = course();
+  copied.between_failures = 1800;
+  copied.unwritten = 10;
+  copied.copies = 54;
+  copied.copy_stall = 1;
+  copied.copy_unwritten = 2;
+  copied.recovery = 12;
+  copied.not_mended = 0.1;
+  const RunCalendar calendar = run_calendar(copied);
+  const double taken = 55 * 1800 * std::exp(52 / 1800.0) * (std::exp(1154 / 55.0 / 1800) - 1);
+  EXPECT_DOUBLE_EQ(calendar.copying, 54);
+  EXPECT_DOUBLE_EQ(calendar.interval, 1154 / 55.0);
+  EXPECT_NEAR(calendar.failures, taken / 1800, 1e-12);
+  EXPECT_NEAR(calendar.repeated, taken - 1154 - taken / 1800 * 50 + taken / 1800 * 0.1 * 1154 / 5 / 2, 1e-9);
+  EXPECT_NEAR(calendar.reading, taken / 1800 * (8 + 12), 1e-9);
+  EXPECT_NEAR(calendar.total(), 1154 + 12 + calendar.repeated + calendar.starting + calendar.reading, 1e-9);
+  copied.not_mended = 1;  // on one node
+  const RunCalendar alone = run_calendar(copied);
+  EXPECT_DOUBLE_EQ(alone.interval, 1154 / 5.0);
+  EXPECT_NEAR(alone.reading, alone.failures * 8, 1e-9);
+}
+
+TEST(RunCalendar, ShareOfFailuresThatCopiesDoNotMend) {
+  EXPECT_EQ(share_not_mended(1, 100, 1e6), 1);
+  EXPECT_DOUBLE_EQ(share_not_mended(2, 100, 1e6), 1e-4);   // the other node
+  EXPECT_DOUBLE_EQ(share_not_mended(64, 100, 1e6), 2e-4);  // the next one and the one before
+  EXPECT_EQ(share_not_mended(64, 1e7, 1e6), 1);
+  EXPECT_DOUBLE_EQ(best_interval(2, 400), 40);
+}
+
 TEST(RunCalendar, SaysThatARunNeverEnds) {
   RunCourse failing = course();
   failing.between_failures = 20;  // of 220 s between checkpoints

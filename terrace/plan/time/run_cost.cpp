@@ -52,6 +52,29 @@ void count_checkpoints(RunCost& cost, const config::Config& config, const Predic
   course.unwritten = cost.checkpoint.seconds;
 }
 
+// A copy is whole when the link of a device to other nodes has moved its states once; a checkpoint is made of it as any
+// other is written. Both levels have Young's interval: the copies for all failures, and the checkpoints for those that
+// the copies do not mend.
+void count_copies(RunCost& cost, const config::Config& config, const Prediction& prediction, const Target& target) {
+  const int64_t every = config.checkpoint.memory_every;
+  if (every == 0) return;
+  RunCourse& course = cost.course;
+  cost.copy_interval_seconds = static_cast<double>(every) * prediction.step_seconds;
+  course.copies = (cost.steps - 1) / every;
+  course.copy_stall = cost.checkpoint.copy_seconds;
+  const double link = target.machine.tiers.empty() ? 0 : target.machine.tiers.back().link_bandwidth;
+  const double bytes_of_rank = cost.checkpoint.bytes / static_cast<double>(target.devices);
+  course.copy_unwritten = course.copy_stall + (link > 0 ? bytes_of_rank / link : 0);
+  course.recovery = cost.checkpoint.seconds;
+  if (course.between_failures == RunCourse::never) return;
+  const double exposed = course.start + course.read + course.recovery + cost.copy_interval_seconds;
+  course.not_mended = share_not_mended(cost.nodes, exposed, course.between_failures * static_cast<double>(cost.nodes));
+  if (!course.falls_back_to_copies()) return;
+  cost.best_copy_interval_seconds = best_interval(course.copy_stall, course.between_failures);
+  cost.best_checkpoint_interval_seconds =
+      best_interval(cost.checkpoint.seconds, course.between_failures / course.not_mended);
+}
+
 void count_interruptions(RunCost& cost, const config::Config& config, const Prediction& prediction,
                          const Target& target) {
   const machine::Machine& machine = target.machine;
@@ -89,6 +112,7 @@ RunCost run_cost(const config::Config& config, const Prediction& prediction, con
   count_evaluations(cost, config, prediction, target);
   count_checkpoints(cost, config, prediction);
   count_interruptions(cost, config, prediction, target);
+  count_copies(cost, config, prediction, target);
   cost.calendar = run_calendar(cost.course);
   if (target.machine.node_failure_hours > 0) cost.restarts = cost.calendar.failures;
   const double device_seconds = cost.calendar.occupied() * static_cast<double>(target.devices);

@@ -22,11 +22,14 @@ struct RunCost {
   std::optional<double> energy_joules = {};  // of the devices for so long
   std::optional<double> restarts = {};       // expected failures of the run's nodes
   CheckpointEstimate checkpoint = {};
-  double checkpoint_interval_seconds = 0;  // steps from one checkpoint to the next; 0: none before the end
-  int64_t evaluations = 0;                 // that are counted
-  double evaluation_seconds = 0;           // of one
-  double evaluation_round_seconds = 0;     // of one round of micro-batches; 0: there is no evaluation
-  double job_limit_seconds = 0;            // the longest time of a job by [launch]; 0: not stated
+  double checkpoint_interval_seconds = 0;       // steps from one checkpoint to the next; 0: none before the end
+  int64_t evaluations = 0;                      // that are counted
+  double evaluation_seconds = 0;                // of one
+  double evaluation_round_seconds = 0;          // of one round of micro-batches; 0: there is no evaluation
+  double copy_interval_seconds = 0;             // steps from one copy in memory to the next; 0: there are none
+  double best_copy_interval_seconds = 0;        // by the machine's failures; 0: not known
+  double best_checkpoint_interval_seconds = 0;  // beside these copies; 0: not known
+  double job_limit_seconds = 0;                 // the longest time of a job by [launch]; 0: not stated
   int64_t nodes = 1;
 
   double seconds() const { return calendar.total(); }
@@ -43,8 +46,10 @@ RunCost run_cost(const config::Config& config, const Prediction& prediction, con
 
 // The keys: steps, the family's items, seconds, device_hours, energy_joules, restarts, repeated_seconds (null where
 // they are not known or the run never ends), jobs, full_jobs, job_limit_seconds (null where none is stated),
-// checkpoints, checkpoint_stall_seconds, evaluations, evaluation_seconds (of one), and parts: seconds that add up to
-// the whole: steps, checkpoints, evaluations, repeated, detection, starts, reading, queue.
+// checkpoints, checkpoint_stall_seconds, memory_copies, memory_copy_stall_seconds, best_memory_interval_seconds and
+// best_checkpoint_interval_seconds (null where there are no copies or failures are not known), evaluations,
+// evaluation_seconds (of one), and parts: seconds that add up to the whole: steps, checkpoints, copies, evaluations,
+// repeated, detection, starts, reading, queue.
 Json json_of(const RunCost& cost, const config::Config& config);
 // Lines for the cost and its parts, warnings, and for each figure that is not known what the machine's description or
 // the configuration lacks.

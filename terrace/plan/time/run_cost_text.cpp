@@ -64,11 +64,14 @@ std::string part_lines(const RunCost& cost) {
   };
   line("steps", calendar.computing, "");
   line("checkpoints", calendar.saving, saving_text(cost));
+  line("copies in memory", calendar.copying,
+       fmt::format("{} that {} training for {}", format_count(cost.course.copies),
+                   cost.course.copies == 1 ? "stops" : "stop", format_seconds(cost.course.copy_stall)));
   line("evaluations", calendar.evaluating, evaluating_text(cost));
   if (is_interrupted(cost)) {
     line("repeated work", calendar.repeated,
-         fmt::format("{} failures of {}, each since the last checkpoint", expected(calendar.failures),
-                     nodes_text(cost)));
+         fmt::format("{} failures of {}, each since the last {}", expected(calendar.failures), nodes_text(cost),
+                     cost.course.falls_back_to_copies() ? "copy in memory" : "checkpoint"));
     line("finding failures", calendar.detecting,
          fmt::format("{} each, layout.timeout", format_seconds(cost.course.detection)));
   }
@@ -78,6 +81,23 @@ std::string part_lines(const RunCost& cost) {
   }
   line("waiting in the queue", calendar.queueing, fmt::format("{} before each job", format_seconds(cost.course.queue)));
   return text;
+}
+
+// Young's intervals of both levels.
+std::string interval_line(const RunCost& cost) {
+  if (cost.best_copy_interval_seconds == 0) return "";
+  const double step_seconds = cost.course.computing / static_cast<double>(cost.steps);
+  const auto of = [&](double seconds) {
+    const int64_t steps = std::max<int64_t>(1, std::llround(seconds / step_seconds));
+    return fmt::format("{} ({})", format_days(seconds), counted(static_cast<uint64_t>(steps), "step"));
+  };
+  std::string text = fmt::format("    best for the machine's failures: copies in memory every {}",
+                                 of(cost.best_copy_interval_seconds));
+  if (cost.best_checkpoint_interval_seconds > 0) {
+    text += fmt::format(", checkpoints every {} for the {:.2g}% of failures that copies do not mend",
+                        of(cost.best_checkpoint_interval_seconds), 100 * cost.course.not_mended);
+  }
+  return text + "\n";
 }
 
 std::string jobs_line(const RunCost& cost) {
@@ -179,6 +199,8 @@ Json json_of(const std::optional<double>& figure) {
   return figure && std::isfinite(*figure) ? Json(*figure) : Json(nullptr);
 }
 
+Json positive_or_null(double figure) { return figure > 0 ? Json(figure) : Json(nullptr); }
+
 }  // namespace
 
 Json json_of(const RunCost& cost, const config::Config& config) {
@@ -193,15 +215,19 @@ Json json_of(const RunCost& cost, const config::Config& config) {
                {"repeated_seconds", cost.restarts ? known(calendar.repeated) : Json(nullptr)},
                {"jobs", calendar.ends() ? Json(calendar.jobs()) : Json(nullptr)},
                {"full_jobs", calendar.ends() ? Json(calendar.full_jobs) : Json(nullptr)},
-               {"job_limit_seconds", cost.job_limit_seconds > 0 ? Json(cost.job_limit_seconds) : Json(nullptr)},
+               {"job_limit_seconds", positive_or_null(cost.job_limit_seconds)},
                {"checkpoints", cost.course.saves},
                {"checkpoint_stall_seconds", cost.course.stall},
+               {"memory_copies", cost.course.copies},
+               {"memory_copy_stall_seconds", cost.course.copy_stall},
+               {"best_memory_interval_seconds", positive_or_null(cost.best_copy_interval_seconds)},
+               {"best_checkpoint_interval_seconds", positive_or_null(cost.best_checkpoint_interval_seconds)},
                {"evaluations", cost.evaluations},
                {"evaluation_seconds", cost.evaluation_seconds}};
-  json["parts"] = {{"steps", calendar.computing},        {"checkpoints", calendar.saving},
-                   {"evaluations", calendar.evaluating}, {"repeated", known(calendar.repeated)},
-                   {"detection", calendar.detecting},    {"starts", calendar.starting},
-                   {"reading", calendar.reading},        {"queue", calendar.queueing}};
+  json["parts"] = {
+      {"steps", calendar.computing},        {"checkpoints", calendar.saving},       {"copies", calendar.copying},
+      {"evaluations", calendar.evaluating}, {"repeated", known(calendar.repeated)}, {"detection", calendar.detecting},
+      {"starts", calendar.starting},        {"reading", calendar.reading},          {"queue", calendar.queueing}};
   return json;
 }
 
@@ -212,7 +238,7 @@ std::string text_of(const RunCost& cost, const config::Config& config, const Tar
                                  counted(static_cast<uint64_t>(cost.steps), "step"), cost.items, config.family->items,
                                  format_days(cost.seconds()), cost.device_hours,
                                  cost.energy_joules ? ", " + format_energy(*cost.energy_joules) : "");
-  text += part_lines(cost) + jobs_line(cost) + failure_line(cost);
+  text += part_lines(cost) + interval_line(cost) + jobs_line(cost) + failure_line(cost);
   return text + missing_lines(cost, config, target) + warning;
 }
 
