@@ -91,12 +91,23 @@ struct ShardGroup {
   bool operator==(const ShardGroup&) const = default;
 };
 
+// The number of layers of each stage that are recomputed as train.recompute says.
+struct RecomputeLayers {
+  // fit: as few as the memory of a device allows.
+  enum class Word { all, fit, numbers };
+  Word word = Word::all;
+  std::vector<int64_t> numbers = {};  // of each stage, or one number for all stages; empty unless `word` is numbers
+
+  bool operator==(const RecomputeLayers&) const = default;
+};
+
 // Settings of [layout], which say how the model and its training are divided among the ranks.
 struct LayoutConfig {
   int64_t pipeline = 1;  // stages among which the layers are divided
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   int64_t chunks = 1;                      // virtual stages of each stage
   std::vector<int64_t> stage_layers = {};  // of each virtual stage in order; empty: divided by cost
+  RecomputeLayers recompute_layers = {};
   std::vector<std::string> order = {"pipeline", "data", "tensor"};  // axes of the mesh, outermost first
   int64_t tensor = 1;                                               // ranks among which the matrices of a layer are cut
   bool sequence_parallel = false;  // hidden states between these matrices are cut along the sequence

@@ -67,6 +67,7 @@ std::string document(const Families& families) {
   const auto add = [&](const std::string& heading, const std::string& rows) {
     if (!rows.empty()) text += fmt::format("{}### {}\n\n{}", text.empty() ? "" : "\n", heading, rows);
   };
+  const Config defaults;
   for (const std::string& section : section_names()) {
     const bool varies = is_family_section(section);
     for (const Family* family : families) {
@@ -82,7 +83,7 @@ std::string document(const Families& families) {
         add(fmt::format("[[{}]] with family = \"{}\"", phases_key, family->name), phase_table(*family));
       }
     }
-    if (!varies) add(fmt::format("[{}]", section), table(keys_of(nullptr), section, Config{}));
+    if (!varies) add(fmt::format("[{}]", section), table(keys_of(nullptr), section, defaults));
   }
   return text;
 }

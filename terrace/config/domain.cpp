@@ -114,6 +114,11 @@ std::string toml_text(const ShardGroup& group) {
   return group.word == ShardGroup::Word::number ? toml_text(group.number) : toml_text(name_of(group.word));
 }
 
+std::string toml_text(const RecomputeLayers& layers) {
+  if (layers.word != RecomputeLayers::Word::numbers) return toml_text(name_of(layers.word));
+  return layers.numbers.size() == 1 ? toml_text(layers.numbers.front()) : toml_text(layers.numbers);
+}
+
 std::string shown(const toml::node& node) {
   std::ostringstream stream;
   if (const auto text = node.value<std::string>(); text && node.is_string()) {
@@ -369,6 +374,26 @@ std::string GroupOfRanks::read(const toml::node& node, ShardGroup& group) const 
   int64_t ranks = 0;
   if (!node.is_integer() || !Whole{1, 1 << 24}.read(node, ranks).empty()) return "must be " + description();
   group = {.word = ShardGroup::Word::number, .number = ranks};
+  return "";
+}
+
+std::string LayersOfStages::description() const {
+  return Choice<RecomputeLayers::Word>{}.description() + ", a number of layers, or a list with one for each stage";
+}
+
+std::string LayersOfStages::read(const toml::node& node, RecomputeLayers& layers) const {
+  using Word = RecomputeLayers::Word;
+  if (node.is_string()) {
+    Word word = {};
+    if (!Choice<Word>{}.read(node, word).empty()) return "must be " + description();
+    layers = {.word = word};
+    return "";
+  }
+  std::vector<int64_t> numbers(1);
+  const bool is_number = node.is_integer() && Whole{}.read(node, numbers.front()).empty();
+  if (!is_number && !WholeNumbers{}.read(node, numbers).empty()) return "must be " + description();
+  if (numbers.empty()) return "has no number; give one for each stage, or \"all\"";
+  layers = {.word = Word::numbers, .numbers = std::move(numbers)};
   return "";
 }
 

@@ -37,6 +37,7 @@ std::string toml_text(const StepRanges& values);
 std::string toml_text(const NamedNumbers& values);  // on one line
 std::string toml_text(const Sizes& values);         // on one line
 std::string toml_text(const ShardGroup& group);
+std::string toml_text(const RecomputeLayers& layers);
 template <typename Enum>
 requires std::is_enum_v<Enum> std::string toml_text(Enum value) { return toml_text(name_of(value)); }
 
@@ -181,6 +182,12 @@ struct Ranges {
 struct GroupOfRanks {
   std::string description() const;
   std::string read(const toml::node& node, ShardGroup& group) const;
+};
+
+// A RecomputeLayers: a word, a number of layers, or a list with a number for each stage.
+struct LayersOfStages {
+  std::string description() const;
+  std::string read(const toml::node& node, RecomputeLayers& layers) const;
 };
 
 }  // namespace terrace::config

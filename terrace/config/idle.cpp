@@ -63,6 +63,11 @@ std::string pipeline_schedule(const Config& c) {
   return "with chunks = 1, which interleaves nothing; give chunks of at least 2, or remove it";
 }
 
+std::string some_layers(const Config& c) {
+  if (c.train.recompute != Recompute::none) return "";
+  return "with train.recompute = \"none\"; remove it, or use train.recompute = \"full\"";
+}
+
 std::string sequence_cut(const Config& c) { return c.layout.tensor == 1 ? "with tensor = 1; remove it" : ""; }
 
 std::string axis_order(const Config& c) {
@@ -282,6 +287,7 @@ const std::vector<IdleRule>& core_idle_rules() {
       {.key = "layout.schedule", .causes = {"layout.pipeline", "layout.chunks"}, .beside = pipeline_schedule},
       {.key = "layout.chunks", .causes = {"layout.pipeline"}, .off = "1", .beside = pipeline_key},
       {.key = "layout.stage_layers", .causes = {"layout.pipeline"}, .off = "[]", .beside = pipeline_key},
+      {.key = "layout.recompute_layers", .causes = {"train.recompute"}, .off = "\"all\"", .beside = some_layers},
       {.key = "layout.sequence_parallel", .causes = {"layout.tensor"}, .off = "false", .beside = sequence_cut},
       {.key = "layout.sharding",
        .causes = {"layout.shard_weights", "layout.shard_gradients", "layout.shard_optimizer"},

@@ -131,6 +131,10 @@ void add_layout_keys(std::vector<Key>& list) {
   layout.optional("stage_layers", &L::stage_layers, WholeNumbers{}, may_change,
                   "Number of layers of each virtual stage, in order: pipeline * chunks numbers. Empty: layers are "
                   "divided by their cost.");
+  layout.optional(
+      "recompute_layers", &L::recompute_layers, LayersOfStages{}, may_change,
+      "With `train.recompute`: how many layers of each stage are recomputed, from the stage's first on; one "
+      "number for all stages, or a list. fit: as few as the memory allows.");
   layout.optional("tensor", &L::tensor, Whole{1, most_ranks}, may_change,
                   "Neighbouring ranks among which the matrices of every layer are cut; divides the heads, ffn_width "
                   "and the padded vocabulary.");
@@ -152,6 +156,12 @@ void add_layout_keys(std::vector<Key>& list) {
   layout.optional("prefetch", &L::prefetch, Whole{0, 1'000}, may_change,
                   "Segments of the model (a layer, the embedding, the head) whose weights are gathered ahead of their "
                   "use, if weights are cut.");
+}
+
+// The keys of [layout] that say how weights and gradients travel.
+void add_movement_keys(std::vector<Key>& list) {
+  using L = LayoutConfig;
+  const SectionKeys layout{"layout", [](auto& config) -> decltype(auto) { return (config.layout); }, list};
   layout.optional("gather_type", &L::gather_type, Choice<WireType>{}, may_change,
                   "Type in which weights are sent when they are gathered for forward or backward; same: the type in "
                   "which they are kept; int8, int4 and fp8: in blocks of 256 values with a scale each.");
@@ -256,6 +266,7 @@ std::vector<Key> core_keys(const Family* family) {
   add_train_keys(family, list);
   add_optimizer_keys(list);
   add_layout_keys(list);
+  add_movement_keys(list);
   add_checkpoint_keys(list);
   add_observe_keys(list);
   return list;

@@ -63,6 +63,10 @@ template <>
 struct Names<ShardGroup::Word> {
   static constexpr std::array<std::string_view, 5> words = {"as sharding", "none", "pair", "node", "all"};
 };
+template <>
+struct Names<RecomputeLayers::Word> {
+  static constexpr std::array<std::string_view, 2> words = {"all", "fit"};
+};
 
 template <>
 struct Names<PipelineSchedule> {

@@ -199,6 +199,19 @@ std::string virtual_stages_have_layers(const Config& c) {
       numbers, sum, empty_inside ? " and a virtual stage without layers" : "", virtual_stages, layers);
 }
 
+std::string recomputed_layers_fit_stages(const Config& c) {
+  const std::vector<int64_t>& numbers = c.layout.recompute_layers.numbers;
+  const int64_t layers = c.family->settings.layers(c), stages = c.layout.pipeline;
+  if (numbers.size() > 1 && std::ssize(numbers) != stages) {
+    return fmt::format("layout.recompute_layers has {} numbers; give {} (pipeline), or one number for all stages",
+                       numbers.size(), stages);
+  }
+  const auto too_large = std::ranges::find_if(numbers, [&](int64_t number) { return number > layers; });
+  if (too_large == numbers.end()) return "";
+  return fmt::format("layout.recompute_layers has {}, and the model has {} layers; use at most {}, or \"all\"",
+                     *too_large, layers, layers);
+}
+
 std::string pairs_fit_nodes(const Config& c) {
   const auto& [pair, node] = std::pair(c.layout.ranks_per_pair, c.layout.ranks_per_node);
   if (node == 0 || node % pair == 0 || node < pair) return "";
@@ -247,6 +260,7 @@ const std::vector<Rule>& core_rules() {
       {{"optimizer.min_learning_rate", "optimizer.learning_rate", "optimizer.schedule"}, min_rate_fits},
       {{"layout.schedule", "layout.chunks", "layout.pipeline"}, schedule_has_its_chunks},
       {{"layout.pipeline", "layout.chunks", "layout.stage_layers", "model.layers"}, virtual_stages_have_layers},
+      {{"layout.recompute_layers", "layout.pipeline", "model.layers"}, recomputed_layers_fit_stages},
       {{"layout.sharding", "layout.shard_group"}, hybrid_has_a_group},
       {{"layout.ranks_per_node", "layout.ranks_per_pair"}, pairs_fit_nodes},
       {{"layout.error_feedback", "layout.reduce_type"}, fed_back_errors_are_of_quantized_values},

@@ -26,6 +26,9 @@ schedule::UnitTable table_of(const config::Config& config, const schedule::Micro
 // The sizes of the parameters for which `counts` is true, given whether they are always fp32.
 PlannedTable::Sizes sizes_of(const schedule::UnitTable& rows, int64_t tensor_ranks, bool (*counts)(bool)) {
   PlannedTable::Sizes sizes;
+  const config::LayoutConfig plain;
+  config::LayoutConfig quantized;
+  quantized.gather_type = config::WireType::int8;
   for (const schedule::UnitRow& row : rows) {
     const auto sum = [&](int64_t alignment) {
       int64_t total = 0;
@@ -36,8 +39,8 @@ PlannedTable::Sizes sizes_of(const schedule::UnitTable& rows, int64_t tensor_ran
       return total;
     };
     sizes.elements.push_back(sum(1));
-    sizes.aligned.push_back(sum(mesh::parameter_alignment({})));
-    sizes.aligned_to_blocks.push_back(sum(mesh::parameter_alignment({.gather_type = config::WireType::int8})));
+    sizes.aligned.push_back(sum(mesh::parameter_alignment(plain)));
+    sizes.aligned_to_blocks.push_back(sum(mesh::parameter_alignment(quantized)));
   }
   return sizes;
 }
@@ -94,8 +97,28 @@ PlannedRun::PlannedRun(const config::Config& of, const mesh::Mesh& on, SharedPar
     : ResolvedLayout(of.layout, on, completed(of, on.size("data"), parts).partition),
       config(of),
       pipeline(schedule::pipeline_of(of, on.size("data"))),
-      table_(std::move(parts.table)) {
+      table_(std::move(parts.table)),
+      recompute_(schedule::segment_recompute(partition(), placement, config)) {
   schedule::check_recompute(partition(), of.train.recompute);
+}
+
+void PlannedRun::take_recompute_layers(config::RecomputeLayers layers) {
+  config.layout.recompute_layers = std::move(layers);
+  recompute_ = schedule::segment_recompute(partition(), placement, config);
+}
+
+int64_t PlannedRun::recomputable_layers(int64_t stage) const {
+  return std::ssize(schedule::recomputable_segments(partition(), placement, stage));
+}
+
+int64_t PlannedRun::recomputed_layers(int64_t stage) const {
+  return std::ranges::count_if(schedule::recomputable_segments(partition(), placement, stage),
+                               [&](int64_t segment) { return recompute_of(segment) != config::Recompute::none; });
+}
+
+bool PlannedRun::recomputes_partly(int64_t stage) const {
+  const int64_t recomputed = recomputed_layers(stage);
+  return recomputed > 0 && recomputed < recomputable_layers(stage);
 }
 
 void PlannedRun::take_route(config::Routing route) {

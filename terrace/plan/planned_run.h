@@ -13,6 +13,7 @@
 #include "terrace/schedule/partition.h"
 #include "terrace/schedule/pipeline/pipeline.h"
 #include "terrace/schedule/rank_share.h"
+#include "terrace/schedule/recompute.h"
 #include "terrace/schedule/resolved_layout.h"
 #include "terrace/schedule/unit_table.h"
 
@@ -77,6 +78,15 @@ struct PlannedRun : schedule::ResolvedLayout {
   int64_t buffer_bytes(int64_t stage) const;
   // Movements go by this route.
   void take_route(config::Routing route);
+  // So many layers of each stage are recomputed. Throws UserError as schedule::segment_recompute() does.
+  void take_recompute_layers(config::RecomputeLayers layers);
+  // How much of the segment is computed again.
+  config::Recompute recompute_of(int64_t segment) const { return recompute_[static_cast<size_t>(segment)]; }
+  // The layers of the stage that are recomputed, and that can be: schedule::recomputable_segments().
+  int64_t recomputed_layers(int64_t stage) const;
+  int64_t recomputable_layers(int64_t stage) const;
+  // Whether some layers of the stage are recomputed and some are not.
+  bool recomputes_partly(int64_t stage) const;
   // The segments of a chunk, in order.
   const std::vector<int64_t>& chunk(int64_t stage, int64_t chunk) const;
 
@@ -90,6 +100,7 @@ struct PlannedRun : schedule::ResolvedLayout {
   int64_t padded(const PlannedTable::Sizes& sizes, int64_t segment) const;
 
   std::shared_ptr<const PlannedTable> table_;
+  schedule::SegmentRecompute recompute_;
 };
 
 }  // namespace terrace::plan

@@ -11,6 +11,8 @@
 #include "terrace/base/text/units.h"
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
+#include "terrace/plan/memory/communicators.h"
+#include "terrace/plan/memory/fewest_recomputed.h"
 #include "terrace/plan/time/route.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/rank_share.h"
@@ -21,18 +23,24 @@ namespace {
 using schedule::StepInstruction;
 using Kind = StepInstruction::Kind;
 
+double recomputed_flops(const PlannedRun& run, const schedule::UnitRow& row, config::Recompute recompute) {
+  if (recompute == config::Recompute::none) return 0;
+  if (recompute == config::Recompute::full) return row.counted_flops / 3;
+  double sum = 0;
+  for (const schedule::Operation& one : row.operations.forward) {
+    if (one.kind != schedule::Operation::Kind::attention) continue;
+    // Counted in full, as in counted_flops.
+    sum += one.flops() * static_cast<double>(run.config.layout.tensor) * (one.causal ? 2 : 1);
+  }
+  return sum;
+}
+
 double recomputed_flops(const PlannedRun& run) {
   double sum = 0;
-  for (const schedule::UnitRow& row : run.table()) {
-    if (row.layer < 0 || run.config.train.recompute == config::Recompute::none) continue;
-    if (run.config.train.recompute == config::Recompute::full) {
-      sum += row.counted_flops / 3;
-      continue;
-    }
-    for (const schedule::Operation& one : row.operations.forward) {
-      if (one.kind != schedule::Operation::Kind::attention) continue;
-      // Counted in full, as in counted_flops.
-      sum += one.flops() * static_cast<double>(run.config.layout.tensor) * (one.causal ? 2 : 1);
+  for (int64_t number = 0; number <= run.partition().last(); ++number) {
+    const auto& [begin, end] = run.partition().segment(number).units;
+    for (int64_t unit = begin; unit < end; ++unit) {
+      sum += recomputed_flops(run, run.table()[static_cast<size_t>(unit)], run.recompute_of(number));
     }
   }
   return sum;
@@ -160,6 +168,10 @@ PlannedRun on_target(PlannedRun run, const Target& target) {
   const machine::Machine machine = machine::for_job(target.machine, target.software, target.devices);
   run.take_route(target.software.two_hop_routes ? chosen_route(run, machine) : config::Routing::flat);
   run.config.layout.rails_gather = chosen_rails_gather(run, machine);
+  if (run.config.layout.recompute_layers.word != config::RecomputeLayers::Word::fit) return run;
+  const double memory = target.machine.device.memory_bytes - target.machine.device.reserved_bytes;
+  run.take_recompute_layers(fewest_recomputed(
+      run, [&](const PlannedRun& tried, int64_t stage) { return stage_bytes(tried, stage, target) <= memory; }));
   return run;
 }
 
@@ -207,6 +219,8 @@ Prediction predict(const SimulatedStep& step) {
   for (int64_t number = 0; number < run.placement.stages; ++number) {
     StagePrediction stage{.memory = stage_memory(run, number, step.target.software),
                           .parameters = run.stage_elements(number),
+                          .recomputed_layers = run.recomputed_layers(number),
+                          .recomputable_layers = run.recomputable_layers(number),
                           .computation = step.costs.computation(number),
                           .update_seconds = step.costs.update_seconds(number)};
     stage.communicators = communicators_of(run, number);

@@ -31,6 +31,8 @@ struct StagePrediction {
   // Memory of these communicators, beside that of tensors; 0 where the machine does not state that of one.
   double communicator_bytes = 0;
   int64_t parameters = 0;  // elements on one rank before sharding
+  // Layers that backward computes again, in whole or their attention, and layers that it could compute again.
+  int64_t recomputed_layers = 0, recomputable_layers = 0;
   // The whole weights of one segment on one rank, as a gather makes them: the most of a layer and of other segments.
   int64_t layer_weights_bytes = 0, other_weights_bytes = 0;
   // The bytes that a rank sends once a step to sum gradients of which each tensor rank has a share, on average over the
@@ -78,7 +80,8 @@ struct Prediction {
 // configuration does not fit the ranks.
 PlannedRun planned_run(const config::Config& config, const Target& target);
 // The run with the route and the gathers between nodes that are fastest on the target, if the configuration does not
-// give one and the software has more than one.
+// give one and the software has more than one, and with the fewest layers recomputed that fit the target's devices if
+// layout.recompute_layers is "fit".
 PlannedRun on_target(PlannedRun run, const Target& target);
 
 // A run that needs more memory than a device has is predicted all the same, with a reason. Throws as planned_run does.

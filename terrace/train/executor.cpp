@@ -121,12 +121,12 @@ void backward_of(const models::Tensors& outputs, const models::Tensors& gradient
 
 }  // namespace
 
-Executor::Executor(models::Model& model, parallel::CutModel& cut, config::Recompute recompute)
+Executor::Executor(models::Model& model, parallel::CutModel& cut, schedule::SegmentRecompute recompute)
     : model_(model),
       cut_(cut),
       sharded_(cut.sharded),
       stage_(cut.stage),
-      recompute_(recompute),
+      recompute_(std::move(recompute)),
       transfers_(cut.stage.group()) {}
 
 Executor::~Executor() = default;
@@ -170,16 +170,18 @@ void Executor::forward(Step& step, const StepInstruction& instruction) {
   MicroBatchState::Segment& own = state.segments[static_cast<size_t>(segment - begin)];
   models::Pass pass = step.pass;
   if (state.split) pass.deferred = &own.deferred;
+  const config::Recompute recompute = recompute_[static_cast<size_t>(segment)];
+  pass.recompute_attention = recompute == config::Recompute::selective;
   own.input = input_of(step, instruction);
-  const auto& [units, layer, reads, has_parameters] = stage_.segment(segment);
+  const schedule::NumberRange units = stage_.segment(segment).units;
   // All copies of the function share what says whether it was called.
-  const auto compute = [this, units = units, batch, pass,
+  const auto compute = [this, units, batch, pass,
                         called = std::make_shared<bool>(false)](const models::Tensors& input) {
     models::Pass own_pass = pass;
     own_pass.repeated = std::exchange(*called, true);
     return model_.forward(units.begin, units.end, input, batch, own_pass);
   };
-  const bool recomputes = layer >= 0 && pass.training && recompute_ == config::Recompute::full;
+  const bool recomputes = pass.training && recompute == config::Recompute::full;
   own.output = recomputes ? ops::recompute(compute, own.input) : compute(own.input);
   if (faults_ != nullptr && pass.training && micro_batch == 0) {
     faults_->flip_activation(segment, own.output.front().detach());
@@ -359,7 +361,6 @@ void Executor::run(const std::vector<models::Batch>& micro_batches, const models
             .chunks = chunks,
             .states = std::vector<MicroBatchState>(micro_batches.size() * static_cast<size_t>(chunks))};
   step.pass.training = true;
-  step.pass.recompute_attention = recompute_ == config::Recompute::selective;
   for (const StepInstruction& instruction : list) {
     if (instruction.kind == Kind::weight_gradient) step.state_of(instruction).split = true;
   }

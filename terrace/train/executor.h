@@ -4,12 +4,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <utility>
 #include <vector>
 
-#include "terrace/config/config.h"
 #include "terrace/models/model.h"
 #include "terrace/parallel/cut_model.h"
 #include "terrace/parallel/stage_transfers.h"
+#include "terrace/schedule/recompute.h"
 #include "terrace/schedule/step/step.h"
 #include "terrace/train/first_digests.h"
 #include "terrace/train/memory_fault.h"
@@ -31,8 +32,12 @@ struct StepEnd {
 class Executor {
  public:
   // `model` and `cut` must outlive the executor.
-  Executor(models::Model& model, parallel::CutModel& cut, config::Recompute recompute);
+  Executor(models::Model& model, parallel::CutModel& cut, schedule::SegmentRecompute recompute);
   ~Executor();
+
+  // Decides what the steps from here on compute again, which changes no bit. The ranks that cut the same layers among
+  // them make the same choice, since a repeated forward repeats its collectives.
+  void set_recompute(schedule::SegmentRecompute recompute) { recompute_ = std::move(recompute); }
 
   // Records the steps from here on; null: none. The recorder outlives those steps.
   void record(StepRecorder* recorder) { recorder_ = recorder; }
@@ -91,7 +96,7 @@ class Executor {
   parallel::CutModel& cut_;
   parallel::Sharded& sharded_;
   const parallel::Stage& stage_;
-  config::Recompute recompute_;
+  schedule::SegmentRecompute recompute_;
   parallel::StageTransfers transfers_;
   StepRecorder* recorder_ = nullptr;
   const MemoryFaults* faults_ = nullptr;

@@ -3,6 +3,7 @@
 
 #include "terrace/nn/module.h"
 #include "terrace/parallel/states.h"
+#include "terrace/schedule/recompute.h"
 
 namespace terrace::train {
 
@@ -10,7 +11,7 @@ RankModel::RankModel(models::Model& model, comm::World& world, const schedule::R
                      const config::Config& config, const parallel::ShardingOptions& sharding)
     : cut(model, world, layout, config.layout, sharding),
       optimizer(cut.shards, config.optimizer),
-      step(model, cut, optimizer, config.train.recompute) {
+      step(model, cut, optimizer, schedule::segment_recompute(layout.partition(), layout.placement, config)) {
   parallel::set_initial_values(cut.sharded, optimizer, config.train.seed);
   nn::initialize(cut.stage.buffers(), config.train.seed);
   cut.sharded.finish_update();

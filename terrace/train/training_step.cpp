@@ -1,6 +1,7 @@
 // Runs a step and ends it: sums the losses, takes the gradient norm, asks the caller's judge and updates.
 #include "terrace/train/training_step.h"
 
+#include <utility>
 #include <vector>
 
 namespace terrace::train {
@@ -39,8 +40,8 @@ void put_together(comm::Comm& members, const std::vector<models::LossTerm>& loss
 }
 
 TrainingStep::TrainingStep(models::Model& model, parallel::CutModel& cut, optim::AdamW& optimizer,
-                           config::Recompute recompute)
-    : cut_(cut), optimizer_(optimizer), losses_(model.losses()), executor_(model, cut, recompute) {}
+                           schedule::SegmentRecompute recompute)
+    : cut_(cut), optimizer_(optimizer), losses_(model.losses()), executor_(model, cut, std::move(recompute)) {}
 
 void TrainingStep::run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, double learning_rate,
                        const JudgeSums& judge) {

@@ -4,9 +4,9 @@
 
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "terrace/config/config.h"
 #include "terrace/models/model.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/optim/gradient_norm.h"
@@ -32,7 +32,8 @@ void put_together(comm::Comm& members, const std::vector<models::LossTerm>& loss
 class TrainingStep {
  public:
   // `model`, `cut` and `optimizer` must outlive this object; `optimizer` has the shards of `cut`.
-  TrainingStep(models::Model& model, parallel::CutModel& cut, optim::AdamW& optimizer, config::Recompute recompute);
+  TrainingStep(models::Model& model, parallel::CutModel& cut, optim::AdamW& optimizer,
+               schedule::SegmentRecompute recompute);
 
   // Called by all ranks together, each with the same number of micro-batches. Where the update is skipped, the errors
   // of quantized gradients are forgotten: their gradients have no effect, and may not have been finite.
@@ -43,6 +44,9 @@ class TrainingStep {
   void compute(const std::vector<models::Batch>& micro_batches, const models::Pass& pass) {
     executor_.run(micro_batches, pass, {.norm = [](const observe::TermSums&) { return false; }, .update = [] {}});
   }
+
+  // See Executor::set_recompute.
+  void set_recompute(schedule::SegmentRecompute recompute) { executor_.set_recompute(std::move(recompute)); }
 
   // See Executor::record.
   void record(StepRecorder* recorder) { executor_.record(recorder); }

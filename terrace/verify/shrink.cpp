@@ -45,9 +45,15 @@ config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps
   config::Config small = config;
   small.phases.clear();  // the layout is the same in all of them
   config.family->settings.shrink(small);
-  // stage_layers does not fit another number of layers; without the key, layers are divided by cost.
-  if (config.family->settings.layers(small) != config.family->settings.layers(config))
+  // stage_layers does not fit another number of layers; without the key, layers are divided by cost. One layer of each
+  // stage stands for the layers that are recomputed.
+  if (config.family->settings.layers(small) != config.family->settings.layers(config)) {
     small.layout.stage_layers.clear();
+    config::RecomputeLayers& recomputed = small.layout.recompute_layers;
+    if (recomputed.word != config::RecomputeLayers::Word::all) {
+      recomputed = {.word = config::RecomputeLayers::Word::numbers, .numbers = {1}};
+    }
+  }
   shrink_batch(small, ranks / config.layout.tensor / config.layout.pipeline);
   small.train.steps = steps;
   if (config.train.precision == config::Precision::fp16) {

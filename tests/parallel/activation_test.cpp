@@ -5,6 +5,7 @@
 
 #include "terrace/ops/attention/attention_kernels.h"
 #include "terrace/ops/recompute.h"
+#include "terrace/schedule/recompute.h"
 #include "tests/models/gpt_formulas.h"
 #include "tests/parallel/training.h"
 
@@ -19,6 +20,7 @@ struct ActivationCase {
   config::Recompute recompute = config::Recompute::none;
   int64_t tensor = 1;
   bool sequence = false;
+  std::string recompute_layers = "all";  // of each stage, as TOML
 };
 
 std::vector<ActivationCase> activation_cases() {
@@ -49,6 +51,10 @@ std::vector<ActivationCase> activation_cases() {
       {"cut_vit_deep", Precision::fp32, Recompute::none, 3},
       {"cut_vit_normed_deep", Precision::fp32, Recompute::none, 4, true},
       {"cut_vit_normed_dropped_deep", Precision::bf16, Recompute::selective, 2},
+      {"cut_gpt2_deep", Precision::bf16, Recompute::full, 1, false, "1"},
+      {"cut_llama_deep", Precision::fp32, Recompute::full, 2, true, "[2, 0]"},
+      {"cut_llama_deep", Precision::fp32, Recompute::selective, 1, false, "[1, 2]"},
+      {"cut_vit_dropped_deep", Precision::bf16, Recompute::full, 1, false, "[0, 2]"},
   };
 }
 
@@ -63,7 +69,7 @@ std::vector<std::vector<int64_t>> alive(const ActivationCase& c, const char* sch
                           .deterministic = false};
   const Layout layout{stages * c.tensor,
                       {"pipeline=2", std::string("schedule=") + schedule, fmt::format("tensor={}", c.tensor),
-                       fmt::format("sequence_parallel={}", c.sequence)}};
+                       fmt::format("sequence_parallel={}", c.sequence), "recompute_layers=" + c.recompute_layers}};
   return train(training, layout).alive;
 }
 
@@ -82,9 +88,14 @@ struct StageBytes {
 StageBytes table_bytes(const ActivationCase& c, int64_t stage, int64_t of_stages) {
   const schedule::UnitTable table = small_table({.model = c.model}, options_of(c));
   const schedule::Partition partition = schedule::partition(table, of_stages, {});
+  config::LayoutConfig layout;
+  if (of_stages > 1) layout = layout_config({stages, {"pipeline=2", "recompute_layers=" + c.recompute_layers}}, false);
+  const schedule::SegmentRecompute recompute =
+      schedule::segment_recompute(partition, {.stages = of_stages}, config_of({.recompute = c.recompute}, layout));
   StageBytes bytes{.hidden = table.front().output_bytes};
   for (int64_t number = partition.virtual_stage(stage).begin; number < partition.virtual_stage(stage).end; ++number) {
-    bytes.kept += schedule::kept_bytes(table, partition.segment(number), c.recompute);
+    const config::Recompute own = recompute[static_cast<size_t>(number)];
+    bytes.kept += schedule::kept_bytes(table, partition.segment(number), own);
     bytes.deferred += schedule::deferred_bytes(table, partition.segment(number));
   }
   return bytes;

@@ -240,6 +240,20 @@ TEST(Recompute, ChangesNoBit) {
   }
 }
 
+// Two layers of the first stage and one of the second are recomputed, also with two chunks of a stage and tensor ranks.
+TEST(Recompute, OfSomeLayersChangesNoBit) {
+  for (std::vector<std::string> keys : {std::vector<std::string>{"pipeline=2", "schedule=zb-h1"},
+                                        {"pipeline=2", "schedule=interleaved", "chunks=2"},
+                                        {"tensor=2", "sequence_parallel=true"}}) {
+    const Training plain{.model = "cut_gpt2_deep", .sequences = 4, .micro_batch = 1};
+    Training some = plain;
+    some.recompute = config::Recompute::full;
+    const Outcome expected = train(plain, {2, keys});
+    keys.emplace_back(keys.front() == "pipeline=2" ? "recompute_layers=[2, 1]" : "recompute_layers=4");
+    expect_same_bits(train(some, {2, keys}), expected);
+  }
+}
+
 TEST(WholeNumbers, ExactAtEveryLayout) {
   const Training training{.model = "whole_stack", .steps = 1, .micro_batch = 1, .clip = 0, .deterministic = false};
   const Outcome one = train(training, {1, {}});

@@ -171,7 +171,10 @@ inline std::vector<double> gradient_scales(const Training& training, int64_t ste
 
 inline config::LayoutConfig layout_config(const Layout& layout, bool deterministic) {
   std::vector<std::string> overrides;
-  for (const std::string& key : layout.keys) overrides.push_back("layout." + key);
+  for (const std::string& key : layout.keys) {
+    overrides.push_back("layout." + key);
+    if (key.starts_with("recompute_layers")) overrides.emplace_back("train.recompute=full");
+  }
   if (deterministic) overrides.push_back("layout.deterministic=true");
   return config::parse(
              "[model]\nlayers = 30\nwidth = 24\nheads = 24\nsequence = 24\nvocabulary = 24\nvocabulary_multiple = "

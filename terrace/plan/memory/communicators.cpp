@@ -93,11 +93,15 @@ double communicator_bytes(const PlannedRun& run, int64_t stage, const machine::C
   return each.bytes == 0 ? 0 : communicator_bytes(communicators_of(run, stage), each);
 }
 
+double stage_bytes(const PlannedRun& run, int64_t stage, const Target& target) {
+  return stage_memory(run, stage, target.software).total() +
+         communicator_bytes(run, stage, target.machine.communicators);
+}
+
 double needed_bytes(const PlannedRun& run, const Target& target) {
   double most = 0;
   for (int64_t stage = 0; stage < run.placement.stages; ++stage) {
-    most = std::max(most, stage_memory(run, stage, target.software).total() +
-                              communicator_bytes(run, stage, target.machine.communicators));
+    most = std::max(most, stage_bytes(run, stage, target));
   }
   return most;
 }

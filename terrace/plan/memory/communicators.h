@@ -31,6 +31,8 @@ inline constexpr int64_t channels_of_message = 4;
 double communicator_bytes(const CommunicatorCount& count, const machine::Communicators& each);
 double communicator_bytes(const PlannedRun& run, int64_t stage, const machine::Communicators& each);
 
+// Bytes of tensors and communicators on a rank of the stage.
+double stage_bytes(const PlannedRun& run, int64_t stage, const Target& target);
 // Bytes of tensors and communicators on a rank of the stage that takes most. The run fits if they are at most those of
 // a device without Device::reserved_bytes.
 double needed_bytes(const PlannedRun& run, const Target& target);

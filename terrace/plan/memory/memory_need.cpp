@@ -12,8 +12,6 @@
 #include "terrace/config/phases.h"
 #include "terrace/config/rules.h"
 #include "terrace/mesh/shards.h"
-#include "terrace/plan/memory/stage_memory.h"
-#include "terrace/plan/planned_run.h"
 #include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
@@ -31,17 +29,14 @@ constexpr int64_t nodes_of_a_copy = 2;
 
 // How many times the copies in memory (checkpoint.memory_every) hold a rank's states on its machine: the copy that is
 // being written, and what two copies, the last whole one and the new one, hold of the node and of the one before it.
-int64_t memory_copies_of_states(const config::Config& config, int64_t ranks, int64_t here) {
+int64_t memory_copies_of_states(const config::Config& config, bool is_one_node) {
   if (config.checkpoint.memory_every == 0) return 0;
-  const int64_t set = config.layout.ranks_per_node;
-  const bool is_one_node = ranks <= here && (set == 0 || set >= ranks);
   return 1 + 2 * (is_one_node ? 1 : nodes_of_a_copy);
 }
 
-// With the copy that is written into a checkpoint beside training.
-double copies_of_states(const config::Config& config, int64_t ranks, int64_t here) {
-  return static_cast<double>(memory_copies_of_states(config, ranks, here) +
-                             (config.checkpoint.saves_beside_training() ? 1 : 0));
+bool is_one_node(const config::Config& config, int64_t ranks, int64_t here) {
+  const int64_t set = config.layout.ranks_per_node;
+  return ranks <= (set > 0 ? set : here);
 }
 
 // Keys that make fewer copies, each with ", " behind it.
@@ -51,28 +46,27 @@ std::string fewer_copies(const config::Config& config, int64_t ranks, int64_t he
     ways += fmt::format("checkpoint.background = false, which takes {} bytes a parameter less, ",
                         checkpoint_bytes_per_parameter);
   }
-  if (const int64_t copies = memory_copies_of_states(config, ranks, here); copies > 0) {
+  if (const int64_t copies = memory_copies_of_states(config, is_one_node(config, ranks, here)); copies > 0) {
     ways += fmt::format("checkpoint.memory_every = 0, which takes {} bytes a parameter less, ",
                         static_cast<double>(copies) * checkpoint_bytes_per_parameter);
   }
   return ways;
 }
 
+bool may_recompute_more(const config::Config& config) {
+  return config.train.recompute != config::Recompute::none &&
+         config.layout.recompute_layers.word == config::RecomputeLayers::Word::numbers;
+}
+
 MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, int64_t here, int64_t together) {
   const PlannedRun run(config, ranks, here);
-  const double copies = copies_of_states(config, ranks, here);
-  // Bytes of the master weight and two moments of a parameter. Of the ranks that hold an element, one copies it. Errors
-  // of quantized gradients are each rank's own, and copied too.
-  const double copy = checkpoint_bytes_per_parameter / static_cast<double>(run.sizes.ranks);
   std::vector<MemoryNeed> by_stage;  // of one rank
   for (int64_t stage = 0; stage < config.layout.pipeline; ++stage) {
     const StageMemory memory = stage_memory(run, stage, {});
-    const double buffer_copy = static_cast<double>(run.buffer_bytes(stage)) / static_cast<double>(run.sizes.ranks);
     by_stage.push_back({.states = memory.states(),
                         .feedback = memory.of(MemoryKind::feedback),
                         .activations = memory.of(MemoryKind::activations),
-                        .copies = copies * (copy * static_cast<double>(run.stage_elements(stage)) +
-                                            memory.of(MemoryKind::feedback) + buffer_copy)});
+                        .copies = copied_bytes(run, stage, memory)});
   }
   MemoryNeed most;
   for (int64_t first = 0; first < run.mesh.size(); first += together) {
@@ -91,6 +85,18 @@ MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, in
 }
 
 }  // namespace
+
+// The master weight and two moments of each parameter, and the buffers: of the ranks that hold an element, one copies
+// it. Errors of quantized gradients are each rank's own, and copied too.
+double copied_bytes(const PlannedRun& run, int64_t stage, const StageMemory& memory) {
+  const bool is_one_node = run.mesh.size() <= run.mesh.topology().ranks_per_node;
+  const int64_t copies =
+      memory_copies_of_states(run.config, is_one_node) + (run.config.checkpoint.saves_beside_training() ? 1 : 0);
+  const double shared = checkpoint_bytes_per_parameter * static_cast<double>(run.stage_elements(stage)) +
+                        static_cast<double>(run.buffer_bytes(stage));
+  return static_cast<double>(copies) *
+         (shared / static_cast<double>(run.sizes.ranks) + memory.of(MemoryKind::feedback));
+}
 
 std::string_view MemoryNeed::states_text() const {
   return feedback > 0 ? "weights, gradients, their errors and optimizer states"
@@ -136,7 +142,9 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
       schedule::micro_batch_of(config, sizes.ranks) == 1 ? ""
       : config.train.micro_batch_sizes.empty()           ? "a smaller train.micro_batch, "
                                                          : "smaller train.micro_batch_sizes, ",
-      may_recompute(config) ? "train.recompute = \"full\", " : "",
+      may_recompute(config)        ? "train.recompute = \"full\", "
+      : may_recompute_more(config) ? "layout.recompute_layers = \"fit\", "
+                                   : "",
       need.feedback > 0 ? "layout.error_feedback = false, " : "", copied ? fewer_copies(config, ranks, here) : "",
       sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : "", on_gpus ? "GPU" : "machine");
 }

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "terrace/config/config.h"
+#include "terrace/plan/memory/stage_memory.h"
+#include "terrace/plan/planned_run.h"
 
 namespace terrace::plan {
 
@@ -26,6 +28,10 @@ struct MemoryNeed {
 
 // The bytes of a parameter's states in a checkpoint: its fp32 weight and both moments.
 inline constexpr double checkpoint_bytes_per_parameter = 12;
+
+// Bytes of the copies of a rank's states that are written beside training or kept in memory (checkpoint.memory_every),
+// in the machine's memory; 0 where a run has none. `memory` is that of the stage.
+double copied_bytes(const PlannedRun& run, int64_t stage, const StageMemory& memory);
 
 // The least memory that the run needs with its largest micro-batches, in the phase that needs most; temporary tensors
 // need more. `here` neighbouring ranks of the mesh are on one machine, and `together` neighbouring ranks share a

@@ -41,7 +41,7 @@ class Changes {
  private:
   double kept(int64_t segment) const {
     return static_cast<double>(
-        schedule::kept_bytes(run_.largest_table(), run_.partition().segment(segment), run_.config.train.recompute));
+        schedule::kept_bytes(run_.largest_table(), run_.partition().segment(segment), run_.recompute_of(segment)));
   }
   double deferred(int64_t segment) const {
     return static_cast<double>(schedule::deferred_bytes(run_.largest_table(), run_.partition().segment(segment)));

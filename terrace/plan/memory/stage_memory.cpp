@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "terrace/config/wire_type.h"
 #include "terrace/plan/memory/movement_memory.h"
+#include "terrace/schedule/pipeline/compute_order.h"
 #include "terrace/schedule/pipeline/live.h"
 #include "terrace/schedule/step/step.h"
 
@@ -56,40 +58,94 @@ double logit_bytes(const PlannedRun& run, int64_t number, const machine::Softwar
 
 // Bytes of a segment's activations that the program keeps for one micro-batch.
 int64_t kept_by_program(const PlannedRun& run, int64_t number, const machine::Software& software) {
-  const config::Recompute recompute = run.config.train.recompute;
+  const config::Recompute recompute = run.recompute_of(number);
   const schedule::Segment& segment = run.partition().segment(number);
   auto kept = static_cast<double>(schedule::kept_bytes(run.largest_table(), segment, recompute));
-  if (recompute == config::Recompute::selective && segment.layer >= 0) kept *= software.selective_kept;
+  if (recompute == config::Recompute::selective) kept *= software.selective_kept;
   if (recompute == config::Recompute::none) kept += score_bytes(run, number, software);
   return static_cast<int64_t>(kept);
 }
 
-// Bytes of a stage's activations with the schedule's most live micro-batches. All chunks count with their mean size.
+// Bytes that a chunk takes for one micro-batch: from its forward to its backward, and from its input gradient to its
+// weight gradients.
+struct ChunkBytes {
+  int64_t kept = 0, deferred = 0;
+};
+
+std::vector<ChunkBytes> chunk_bytes(const PlannedRun& run, int64_t stage, const machine::Software& software) {
+  std::vector<ChunkBytes> chunks(static_cast<size_t>(run.placement.chunks));
+  for (int64_t chunk = 0; chunk < run.placement.chunks; ++chunk) {
+    ChunkBytes& own = chunks[static_cast<size_t>(chunk)];
+    for (const int64_t number : run.chunk(stage, chunk)) {
+      own.kept += kept_by_program(run, number, software);
+      own.deferred += schedule::deferred_bytes(run.largest_table(), run.partition().segment(number));
+    }
+    if (software.sends_parts) own.kept += received_bytes(run, stage, chunk) / run.config.layout.tensor;
+  }
+  return chunks;
+}
+
+// The most that the stage's list keeps alive, where the chunks differ by what recompute leaves of them.
+int64_t peak_of_list(const PlannedRun& run, int64_t stage, const std::vector<ChunkBytes>& chunks) {
+  using Kind = schedule::Instruction::Kind;
+  int64_t now = 0, peak = 0;
+  for (const schedule::Instruction& one : schedule::compute_order(run.pipeline, stage)) {
+    const ChunkBytes& bytes = chunks[static_cast<size_t>(one.chunk)];
+    if (one.kind == Kind::forward) now += bytes.kept;
+    if (one.kind == Kind::backward || one.kind == Kind::input_gradient) now -= bytes.kept;
+    if (one.kind == Kind::input_gradient) now += bytes.deferred;
+    if (one.kind == Kind::weight_gradient) now -= bytes.deferred;
+    peak = std::max(peak, now);
+  }
+  return peak;
+}
+
+// Bytes of a stage's activations with the schedule's most live micro-batches. All chunks count with their mean size,
+// unless recompute makes them unequal.
 double activation_bytes(const PlannedRun& run, int64_t stage, const machine::Software& software,
                         int64_t& live_micro_batches) {
-  const int64_t chunks = run.placement.chunks;
-  int64_t kept = 0, deferred = 0;
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    for (const int64_t number : run.chunk(stage, chunk)) {
-      kept += kept_by_program(run, number, software);
-      deferred += schedule::deferred_bytes(run.largest_table(), run.partition().segment(number));
-    }
-    if (software.sends_parts) kept += received_bytes(run, stage, chunk) / run.config.layout.tensor;
-  }
+  const std::vector<ChunkBytes> chunks = chunk_bytes(run, stage, software);
   const schedule::Live live = schedule::live_bound(run.pipeline, stage);
   live_micro_batches = live.activations;
-  const int64_t mean = live.bytes(kept, deferred) / chunks;
+  if (chunks.size() > 1 && run.recomputes_partly(stage)) return static_cast<double>(peak_of_list(run, stage, chunks));
+  ChunkBytes sum;
+  for (const ChunkBytes& chunk : chunks) {
+    sum.kept += chunk.kept;
+    sum.deferred += chunk.deferred;
+  }
+  const int64_t mean = live.bytes(sum.kept, sum.deferred) / std::ssize(chunks);
   return static_cast<double>(mean);
 }
 
-// The most that one segment takes beside what is kept.
+// The bytes that the backward of a micro-batch has released when it comes to each segment of a chunk: those of the
+// segments behind it, less what deferred weight gradients hold of them.
+std::vector<double> released_bytes(const PlannedRun& run, int64_t stage, const machine::Software& software) {
+  const std::vector<int64_t>& segments = run.chunk(stage, 0);
+  const bool defers = schedule::live_bound(run.pipeline, stage).weight_inputs > 0;
+  std::vector<double> released(segments.size());
+  for (size_t i = segments.size(); i-- > 1;) {
+    const int64_t behind = segments[i];
+    const int64_t held = defers ? schedule::deferred_bytes(run.largest_table(), run.partition().segment(behind)) : 0;
+    released[i - 1] =
+        released[i] + static_cast<double>(std::max<int64_t>(0, kept_by_program(run, behind, software) - held));
+  }
+  return released;
+}
+
+// The most that one segment takes beside what is kept. Where a part of the layers is recomputed, a segment takes the
+// place of what the segments behind it have released.
 double most_temporary_bytes(const PlannedRun& run, int64_t stage, const machine::Software& software) {
-  const bool keeps_scores = run.config.train.recompute == config::Recompute::none;
+  const auto& chunks = run.stages.at(static_cast<size_t>(stage)).chunks;
+  const bool takes_place = chunks.size() == 1 && run.recomputes_partly(stage);
+  const std::vector<double> released = takes_place ? released_bytes(run, stage, software) : std::vector<double>();
   double most = 0;
-  for (const std::vector<int64_t>& chunk : run.stages.at(static_cast<size_t>(stage)).chunks) {
-    for (const int64_t segment : chunk) {
+  for (const std::vector<int64_t>& chunk : chunks) {
+    for (size_t i = 0; i < chunk.size(); ++i) {
+      const int64_t segment = chunk[i];
+      const bool keeps_scores = run.recompute_of(segment) == config::Recompute::none;
       const double scores = keeps_scores ? 0 : score_bytes(run, segment, software);
-      most = std::max({most, temporary_bytes(run, segment, true) + scores, logit_bytes(run, segment, software)});
+      const double backward = temporary_bytes(run, segment, true) + scores - (takes_place ? released[i] : 0);
+      most = std::max({most, temporary_bytes(run, segment, false), backward, logit_bytes(run, segment, software)});
     }
   }
   return most;
@@ -172,7 +228,7 @@ double temporary_bytes(const PlannedRun& run, int64_t number, bool backward) {
   }
   if (!backward) return static_cast<double>(temporary);
   return static_cast<double>(temporary + schedule::kept_bytes(run.largest_table(), segment, config::Recompute::none) -
-                             schedule::kept_bytes(run.largest_table(), segment, run.config.train.recompute));
+                             schedule::kept_bytes(run.largest_table(), segment, run.recompute_of(number)));
 }
 
 StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::Software& software) {

@@ -77,7 +77,7 @@ observe::PlanStatements statements_of(const Plan& plan, const std::string& comma
   said.facts = {{"devices", devices_of(plan.target)},
                 {"layout", layout_of(plan)},
                 {"batch", batch_of(plan)},
-                {"recompute", std::string(config::name_of(plan.config.train.recompute))},
+                {"recompute", recompute_text(plan.config, prediction)},
                 {"precision", precision_of(plan)},
                 {"software", plan.target.software.name}};
   if (const std::string sizes = sizes_text(plan); !sizes.empty()) said.facts.push_back({"sizes", sizes});

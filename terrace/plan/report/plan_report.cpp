@@ -40,6 +40,8 @@ Json stage_json(const StagePrediction& stage) {
   if (stage.shares_bytes > 0) sent["tensor_shares"] = stage.shares_bytes;
   return {{"parameters", stage.parameters},
           {"live_micro_batches", stage.memory.live_micro_batches},
+          {"recomputed_layers", stage.recomputed_layers},
+          {"recomputable_layers", stage.recomputable_layers},
           {"computation_seconds", stage.computation.total()},
           {"waiting_seconds", stage.waiting_seconds()},
           {"bubble_seconds", stage.bubble_seconds},
@@ -91,7 +93,7 @@ std::string layout_line(const Plan& plan) {
       plan.target.devices, plural(plan.target.devices, "device"), plan.target.machine.name, layout.tensor,
       layout.pipeline, config::name_of(layout.schedule),
       layout.chunks > 1 ? fmt::format(", {} chunks", layout.chunks) : "", data_ranks_of_plan(plan),
-      config::name_of(layout.sharding), micro_batch_text(plan), config::name_of(config.train.recompute),
+      config::name_of(layout.sharding), micro_batch_text(plan), recompute_text(config, plan.prediction),
       config::name_of(config.train.precision));
 }
 
@@ -187,7 +189,27 @@ std::string change_lines(const Plan& plan) {
   return text;
 }
 
+// "3", "2 to 5".
+std::string range_text(int64_t least, int64_t most) {
+  return least == most ? std::to_string(most) : fmt::format("{} to {}", least, most);
+}
+
 }  // namespace
+
+std::string recompute_text(const config::Config& config, const Prediction& prediction) {
+  const std::string mode(config::name_of(config.train.recompute));
+  const auto is_whole = [](const StagePrediction& stage) {
+    return stage.recomputed_layers == stage.recomputable_layers;
+  };
+  const bool has_list = config.layout.recompute_layers.word != config::RecomputeLayers::Word::all;
+  if (config.train.recompute == config::Recompute::none || !has_list) return mode;
+  if (std::ranges::all_of(prediction.stages, is_whole)) return mode + " of all layers";
+  const auto [least, most] = std::ranges::minmax(prediction.stages, {}, &StagePrediction::recomputed_layers);
+  const auto [fewest, largest] = std::ranges::minmax(prediction.stages, {}, &StagePrediction::recomputable_layers);
+  return fmt::format("{} of {} of the {} layers of a stage", mode,
+                     range_text(least.recomputed_layers, most.recomputed_layers),
+                     range_text(fewest.recomputable_layers, largest.recomputable_layers));
+}
 
 std::string micro_batch_text(const Plan& plan) {
   const Sizes& budget = plan.config.train.micro_batch_sizes;
@@ -401,9 +423,11 @@ std::string text_of(const BestLayouts& best, const Target& target) {
   if (!best.allowed.empty()) text += fmt::format("only layouts with {}\n", best.allowed);
   for (const Change& layout : best.layouts) {
     const Prediction& prediction = layout.prediction;
-    text += fmt::format("step {}, MFU {}, HFU {}, bubble {}, {} of memory\n    {}\n",
+    const bool is_partly = layout.config.layout.recompute_layers.word != config::RecomputeLayers::Word::all;
+    text += fmt::format("step {}, MFU {}, HFU {}, bubble {}, {} of memory{}\n    {}\n",
                         format_seconds(prediction.step_seconds), percent(prediction.mfu()), percent(prediction.hfu()),
                         percent(prediction.bubble_share), format_bytes(prediction.fullest().memory.total()),
+                        is_partly ? ", recompute " + recompute_text(layout.config, prediction) : "",
                         fmt::join(layout.settings, " "));
     const StepInterval interval = step_interval(layout.config, prediction, target, published_errors());
     if (interval.outside.empty()) text += fmt::format("    {}\n", text_of(interval));

@@ -64,6 +64,8 @@ std::string advice_text(const Plan& plan);
 
 // "8", samples of a micro-batch, or "up to 2,048 atoms", its budget.
 std::string micro_batch_text(const Plan& plan);
+// "full", or "full of 2 to 5 of the 8 layers of a stage" where layout.recompute_layers gives numbers or "fit".
+std::string recompute_text(const config::Config& config, const Prediction& prediction);
 // "atoms 1,024 on average, at most 2,048 a micro-batch": the sizes that were counted; "" where samples do not differ.
 std::string sizes_text(const Plan& plan);
 

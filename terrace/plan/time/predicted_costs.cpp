@@ -120,10 +120,11 @@ void PredictedCosts::time_segments() {
     known.push_back({&operations, recompute, rank.products, unit_time(operations, recompute, rank)});
     return known.back().time;
   };
-  for (const schedule::Segment& segment : run_.partition().segments) {
-    // Units that belong to no layer are not recomputed, and computed in the run's type.
+  for (int64_t number = 0; number <= run_.partition().last(); ++number) {
+    const schedule::Segment& segment = run_.partition().segment(number);
+    // Units that belong to no layer are computed in the run's type.
     rank.products = segment.layer < 0 ? BlockProducts::as_run : block_products_;
-    const config::Recompute recompute = segment.layer < 0 ? config::Recompute::none : run_.config.train.recompute;
+    const config::Recompute recompute = run_.recompute_of(number);
     SegmentTime sum;
     for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
       const UnitTime& time = time_of(run_.table()[static_cast<size_t>(unit)].operations, recompute);
@@ -309,7 +310,7 @@ double PredictedCosts::tensor_bytes(int64_t stage) const {
   for (const std::vector<int64_t>& chunk : run_.stages[static_cast<size_t>(stage)].chunks) {
     for (const int64_t number : chunk) {
       const schedule::Segment& segment = run_.partition().segment(number);
-      const bool repeats = segment.layer >= 0 && run_.config.train.recompute == config::Recompute::full;
+      const bool repeats = run_.recompute_of(number) == config::Recompute::full;
       for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
         const schedule::Operations& operations = run_.table()[static_cast<size_t>(unit)].operations;
         const auto add = [&](const std::vector<schedule::TensorCollective>& collectives, double times) {

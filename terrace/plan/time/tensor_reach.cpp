@@ -44,7 +44,7 @@ std::optional<config::Config> with_sizes(const config::Config& config, int64_t t
   smaller.layout.tensor = tensor;
   if (tensor == 1) smaller.layout.sequence_parallel = false;
   smaller.layout.pipeline *= stages_factor;
-  if (stages_factor > 1) smaller.layout.stage_layers.clear();
+  if (stages_factor > 1) forget_stage_numbers(smaller.layout);
   if (!holds_rules(smaller)) return std::nullopt;
   return smaller;
 }

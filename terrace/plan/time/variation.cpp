@@ -46,7 +46,7 @@ class Varying {
 void set_schedule(config::LayoutConfig& layout, PipelineSchedule schedule, int64_t chunks) {
   layout.schedule = schedule;
   layout.chunks = chunks;
-  layout.stage_layers.clear();
+  forget_stage_numbers(layout);
 }
 
 }  // namespace
@@ -59,6 +59,13 @@ std::vector<std::string> differences(const Config& config, const Config& changed
     if (value != key.write(config)) settings.push_back(fmt::format("{}={}", key.full_name(), value));
   }
   return settings;
+}
+
+void forget_stage_numbers(config::LayoutConfig& layout) {
+  layout.stage_layers.clear();
+  if (layout.recompute_layers.numbers.size() > 1) {
+    layout.recompute_layers = {.word = config::RecomputeLayers::Word::fit};
+  }
 }
 
 bool holds_rules(const Config& config) {
@@ -78,16 +85,19 @@ std::vector<Variation> variations(const Config& config) {
     varying.add([&](Config& c) { c.layout.tensor = scale(c.layout.tensor, up); });
     varying.add([&](Config& c) {
       c.layout.pipeline = scale(c.layout.pipeline, up);
-      c.layout.stage_layers.clear();
+      forget_stage_numbers(c.layout);
     });
     varying.add([&](Config& c) {
       c.layout.tensor = scale(c.layout.tensor, up);
       c.layout.pipeline = scale(c.layout.pipeline, !up);
-      c.layout.stage_layers.clear();
+      forget_stage_numbers(c.layout);
     });
   }
   for (const auto recompute : {config::Recompute::none, config::Recompute::selective, config::Recompute::full}) {
-    varying.add([&](Config& c) { c.train.recompute = recompute; });
+    varying.add([&](Config& c) {
+      c.train.recompute = recompute;
+      c.layout.recompute_layers = {};
+    });
   }
   for (const auto sharding : {config::Sharding::ddp, config::Sharding::zero1, config::Sharding::zero2,
                               config::Sharding::zero3, config::Sharding::node, config::Sharding::three_level}) {

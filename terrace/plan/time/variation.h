@@ -20,6 +20,10 @@ std::vector<Variation> variations(const config::Config& config);
 // The keys of [train] and [layout] whose values differ, as settings of `changed`.
 std::vector<std::string> differences(const config::Config& config, const config::Config& changed);
 
+// Forgets what the layout says of its stages one by one, for another number of stages: layers are divided by cost, and
+// as few are recomputed as the memory allows where each stage had a number of its own.
+void forget_stage_numbers(config::LayoutConfig& layout);
+
 // Whether the configuration holds the rules between its keys.
 bool holds_rules(const config::Config& config);
 
