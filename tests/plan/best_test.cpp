@@ -11,6 +11,7 @@
 #include "terrace/models/planned_families.h"
 #include "terrace/plan/layouts/fewest.h"
 #include "terrace/plan/layouts/layout_space.h"
+#include "terrace/plan/report/plan_report.h"
 #include "terrace/plan/time/variation.h"
 #include "tests/plan/small_gpt.h"
 #include "tests/plan/small_machine.h"
@@ -102,6 +103,35 @@ TEST(BestLayouts, SayWhyNoneFits) {
   }
 }
 
+// Between the memory of all layers and of none, the fastest layout recomputes a part of them.
+TEST(BestLayouts, RecomputeAsFewLayersAsFit) {
+  config::Config config = four_layers_of_48();
+  config.train.global_batch = config.train.micro_batch = 8;
+  Target target{.machine = small_machine(), .software = {}, .devices = 1};
+  const BestOptions one_micro_batch{.limits = {.kept = {"train.micro_batch"}}};
+  const auto needed = [&](config::Recompute recompute) {
+    config.train.recompute = recompute;
+    return predict(config, target).fullest().needed_bytes();
+  };
+  const double all = needed(config::Recompute::full), none = needed(config::Recompute::none);
+  target.machine.device.memory_bytes = (all + none) / 2;
+  const BestLayouts best = best_layouts(config, target, one_micro_batch);
+  const Change& first = best.layouts.front();
+  EXPECT_EQ(first.config.train.recompute, config::Recompute::full);
+  EXPECT_EQ(first.config.layout.recompute_layers.word, config::RecomputeLayers::Word::fit);
+  EXPECT_GT(first.prediction.stages[0].recomputed_layers, 0);
+  EXPECT_LT(first.prediction.stages[0].recomputed_layers, 4);
+  EXPECT_NE(text_of(best, target).find(", recompute full of "), std::string::npos);
+  BestOptions all_or_none = one_micro_batch;
+  all_or_none.limits.kept.insert("layout.recompute_layers");
+  EXPECT_GT(best_layouts(config, target, all_or_none).layouts.front().prediction.step_seconds,
+            first.prediction.step_seconds);
+  target.machine.device.memory_bytes = 2 * none;
+  const BestLayouts roomy = best_layouts(config, target, one_micro_batch);
+  EXPECT_EQ(roomy.layouts.front().config.layout.recompute_layers, config::RecomputeLayers{});
+  EXPECT_EQ(roomy.legal, best_layouts(config, target, all_or_none).legal);
+}
+
 TEST(FewestDevices, AreThoseOnWhichSomeLayoutFits) {
   Target target{.machine = small_machine(), .software = {}, .devices = 1};
   const auto needed = [&](int64_t devices) {
@@ -189,6 +219,10 @@ TEST(LegalLayouts, KeepEachKeyThatIsToBeKept) {
       std::vector<std::string>{"data", "pipeline", "tensor"}, several_of_both);
   expect_kept(
       "train.micro_batch", [](auto& c) -> auto& { return c.train.micro_batch; }, 2);
+  expect_kept(
+      "layout.recompute_layers", [](auto& c) -> auto& { return c.layout.recompute_layers; },
+      config::RecomputeLayers{.word = config::RecomputeLayers::Word::fit},
+      [](const config::Config& c) { return c.train.recompute == config::Recompute::full && c.layout.chunks == 1; });
   expect_kept(
       "train.recompute", [](auto& c) -> auto& { return c.train.recompute; }, config::Recompute::selective);
 }

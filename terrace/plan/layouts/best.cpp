@@ -92,7 +92,7 @@ class Search {
     bound_all();
     std::ranges::sort(candidates_, {}, [](const Candidate& one) { return std::pair(one.least_seconds, one.number); });
     simulate_all();
-    BestLayouts best{.legal = static_cast<int64_t>(layouts_.size()),
+    BestLayouts best{.legal = static_cast<int64_t>(layouts_.size()) - repeated_,
                      .fitting = static_cast<int64_t>(candidates_.size()),
                      .simulated = simulated_,
                      .kept = kept_settings(),
@@ -127,6 +127,11 @@ class Search {
     on_all_cores(layouts_.size(), [&](size_t number) {
       const std::optional<PlannedRun> run = try_planned(number);
       if (!run) return;
+      if (repeats_another(number, *run)) {
+        const std::lock_guard lock(mutex_);
+        ++repeated_;
+        return;
+      }
       Candidate one{.number = number, .bytes = needed_bytes(*run, target_)};
       if (one.bytes <= memory) {
         one.leaves_node = tensor_leaves_domain(run->mesh, target_.machine);
@@ -140,6 +145,20 @@ class Search {
       if (one.bytes < smallest_.bytes || smallest_.bytes == 0) smallest_ = one;
     });
     if (candidates_.empty()) refuse(memory);
+  }
+
+  // Whether a layout that recomputes as few layers as its memory allows comes to all or none of them, which other
+  // layouts do.
+  bool repeats_another(size_t number, const PlannedRun& run) const {
+    const std::string key = "layout.recompute_layers";
+    if (layouts_[number].layout.recompute_layers.word != config::RecomputeLayers::Word::fit) return false;
+    if (options_.limits.kept.contains(key) || options_.limits.kept.contains("train.recompute")) return false;
+    int64_t recomputed = 0, all = 0;
+    for (int64_t stage = 0; stage < run.placement.stages; ++stage) {
+      recomputed += run.recomputed_layers(stage);
+      all += run.recomputable_layers(stage);
+    }
+    return recomputed == 0 || recomputed == all;
   }
 
   // More virtual stages than units make no run.
@@ -258,6 +277,7 @@ class Search {
   std::vector<double> weights_;
   std::pair<double, size_t> over_nodes_{std::numeric_limits<double>::infinity(), 0};
   int64_t simulated_ = 0;
+  int64_t repeated_ = 0;  // layouts that equal another one
 };
 
 // The parts of a step that the runner-up needs more seconds for than the best.

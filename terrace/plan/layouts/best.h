@@ -52,7 +52,8 @@ struct BestOptions {
 };
 
 // Varies layout.tensor, pipeline, schedule, chunks, sharding, sequence_parallel and order, train.micro_batch and
-// train.recompute, within the limits. A layout is skipped if its lower bound is not below the time of the worst of the
+// train.recompute, within the limits. Of schedules with one chunk it also tries train.recompute = "full" with
+// layout.recompute_layers = "fit". A layout is skipped if its lower bound is not below the time of the worst of the
 // best so far, so the result is that of simulating all. Throws UserError if no layout holds the limits, or none fits,
 // with the one that needs least memory.
 BestLayouts best_layouts(const config::Config& config, const Target& target, const BestOptions& options);

@@ -19,6 +19,7 @@ namespace {
 using config::Config;
 using config::PipelineSchedule;
 using config::Recompute;
+using config::RecomputeLayers;
 using config::Sharding;
 using config::TrainConfig;
 
@@ -128,6 +129,7 @@ class Enumeration {
     config.layout.schedule = choice.schedule;
     config.layout.chunks = choice.chunks;
     if (!keeps("layout.stage_layers")) config.layout.stage_layers.clear();
+    if (!keeps("layout.recompute_layers")) config.layout.recompute_layers = {};
     clear_groups(config.layout);
     config.train.micro_batch = micro_batch;
     config.layout.sequence_parallel = false;
@@ -148,12 +150,30 @@ class Enumeration {
     const TrainConfig& train = config_.train;
     for (const Recompute recompute : choices("train.recompute", train.recompute, recomputes_)) {
       config.train.recompute = recompute;
-      for (const bool sequence_parallel : {false, true}) {
-        if (keeps("layout.sequence_parallel") && sequence_parallel != config_.layout.sequence_parallel) continue;
-        config.layout.sequence_parallel = sequence_parallel;
-        if (sequence_parallel && (config.layout.tensor == 1 || !holds_rules(config))) continue;
-        if (!limits_.allows || limits_.allows(config)) list_.push_back(config);
+      for (const RecomputeLayers& layers : recompute_layers_of(config)) {
+        config.layout.recompute_layers = layers;
+        vary_sequence(config);
       }
+    }
+  }
+
+  // Beside no recompute and that of all layers, a part of them: as many as the memory needs. Several chunks have all or
+  // none, since lists must be followed to count their memory.
+  std::vector<RecomputeLayers> recompute_layers_of(const Config& config) const {
+    if (keeps("layout.recompute_layers")) return {config_.layout.recompute_layers};
+    std::vector<RecomputeLayers> list = {RecomputeLayers{}};
+    if (config.train.recompute == Recompute::full && config.layout.chunks == 1) {
+      list.push_back({.word = RecomputeLayers::Word::fit});
+    }
+    return list;
+  }
+
+  void vary_sequence(Config& config) {
+    for (const bool sequence_parallel : {false, true}) {
+      if (keeps("layout.sequence_parallel") && sequence_parallel != config_.layout.sequence_parallel) continue;
+      config.layout.sequence_parallel = sequence_parallel;
+      if (sequence_parallel && (config.layout.tensor == 1 || !holds_rules(config))) continue;
+      if (!limits_.allows || limits_.allows(config)) list_.push_back(config);
     }
   }
 
@@ -181,7 +201,7 @@ const std::set<std::string>& varied_keys() {
       "layout.tensor",       "layout.pipeline",      "layout.schedule",          "layout.chunks",
       "layout.stage_layers", "layout.order",         "layout.sequence_parallel", "layout.sharding",
       "layout.shard_group",  "layout.shard_weights", "layout.shard_gradients",   "layout.shard_optimizer",
-      "train.micro_batch",   "train.recompute"};
+      "train.micro_batch",   "train.recompute",      "layout.recompute_layers"};
   return keys;
 }
 
