@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,6 +28,7 @@
 #include "terrace/config/family.h"
 #include "terrace/machine/machine.h"
 #include "terrace/nn/precision.h"
+#include "terrace/observe/memory.h"
 #include "terrace/observe/run_process.h"
 #include "terrace/plan/memory/memory_need.h"
 #include "terrace/run/choices.h"
@@ -106,8 +108,24 @@ void log_run_settings(train::Trainer& trainer, const Start& start) {
            mesh::overview(trainer.mesh(), parallel::shown_groups(trainer.mesh(), trainer.cut().groups.place.sizes)));
 }
 
+bool fits_recompute(const config::Config& config) {
+  return config.train.recompute != config::Recompute::none &&
+         config.layout.recompute_layers.word == config::RecomputeLayers::Word::fit;
+}
+
+// The bytes that the rank can still take of its device's memory. The memory of a process that its allocator keeps for
+// the next step is not left.
+double memory_left(const Start& start, const at::Device& device, const comm::World& world) {
+  if (start.inputs.options.memory_left) return start.inputs.options.memory_left(world);
+  if (device.is_cuda()) return static_cast<double>(train::available_bytes(device));
+  const int64_t taken_again = observe::peak_resident_bytes() - observe::resident_bytes();
+  return static_cast<double>(std::max<int64_t>(0, observe::available_bytes() - taken_again)) /
+         static_cast<double>(world.ranks_per_node());
+}
+
 // One rank of a run, from its first step to its last.
-RunResult run_trainer(train::Trainer& trainer, const Start& start, comm::World& world, Measuring measuring) {
+RunResult run_trainer(train::Trainer& trainer, const Start& start, comm::World& world, Measuring measuring,
+                      std::unique_ptr<train::Hook> fit_recompute) {
   const bool is_reporting_rank = world.rank() == 0;
   if (is_reporting_rank) log_run_settings(trainer, start);
   restore_state(trainer, start.inputs.resumed);
@@ -115,6 +133,7 @@ RunResult run_trainer(train::Trainer& trainer, const Start& start, comm::World& 
   trainer.saving_group().barrier({.what = "load checkpoint"}).wait();  // the saving group waits without a time limit
   take_texts("");                                                      // all small files of the start are read
   if (is_reporting_rank) write_run_facts(trainer);
+  if (fit_recompute) trainer.add_hook(std::move(fit_recompute));
   add_standard_hooks(trainer, start.inputs.options.began, &world);
   trainer.add_hook(make_measure_hook(trainer, std::move(measuring)));
   if (start.inputs.options.profile_steps > 0) {
@@ -146,6 +165,11 @@ RunResult run_rank(const Start& start, const at::Device& device, comm::World& wo
   const auto meter = std::make_shared<memory::Meter>(device.type());
   auto metered = std::make_unique<c10::DebugInfoGuard>(c10::DebugInfoKind::PROFILER_STATE, meter);
   const config::Config config = train::abort_on_error(world, [&] { return with_route(start.inputs, machine, world); });
+  std::unique_ptr<train::Hook> fit_recompute;
+  if (fits_recompute(config)) {
+    const auto left = [&] { return memory_left(start, device, world); };
+    fit_recompute = make_fit_recompute_hook(left(), left);
+  }
   train::Trainer trainer(config, start.peak, start.kernels, &world);
   return train::abort_on_error(world, [&] {
     return run_trainer(trainer, start, world,
@@ -154,7 +178,8 @@ RunResult run_rank(const Start& start, const at::Device& device, comm::World& wo
                         .machine = std::move(machine),
                         .all_ranks = start.inputs.options.profile_steps > 0 && world.size() > 1,
                         .later_by = world.size() > 1 ? start.inputs.options.profile_steps : 0,
-                        .report_ranks = start.inputs.options.report_ranks});
+                        .report_ranks = start.inputs.options.report_ranks},
+                       std::move(fit_recompute));
   });
 }
 

@@ -33,6 +33,10 @@ struct RunOptions {
   // Measures the machine with the ranks of the run for observe.machine = "measure"; called by all ranks together. The
   // result is that of the first rank.
   std::function<machine::Machine(comm::World&, const at::Device&, at::ScalarType)> measure_machine = {};
+  // The bytes that this rank can still take of its device's memory, for layout.recompute_layers = "fit"; called on each
+  // rank before its model is built and after some of the first steps. Without it the device's or the machine's memory
+  // is read, of which each rank of the machine has an equal share.
+  std::function<double(const comm::World&)> memory_left = {};
   // Called on each rank before its first step, on the thread that trains: adds hooks of your own behind those of a run.
   std::function<void(train::Trainer&)> prepare = {};
   // Wraps the world of each rank where ranks are threads, for tests and rehearsals. The world that it is given outlives

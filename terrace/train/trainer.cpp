@@ -30,6 +30,7 @@
 #include "terrace/profile/record.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/rank_share.h"
+#include "terrace/schedule/recompute.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/data_stage.h"
 #include "terrace/train/device.h"
@@ -94,6 +95,7 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       computation_check_(*world_, *model_, own_.cut, own_.step),
       spikes_(config.train.spike_threshold, config.train.spike_window),
       norms_(*model_, own_.cut, own_.optimizer),
+      recompute_layers_(config.layout.recompute_layers),
       micro_batch_(schedule::micro_batch_of(config, mesh().size("data"))),
       sample_flops_(schedule::counted_flops(unit_table_)),
       tensors_of_model_(schedule::batch_tensors_of(unit_table_)),
@@ -105,6 +107,14 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       batches_ahead_([this](int64_t step, std::stop_token stop) { return batches_on_host(step, std::move(stop)); },
                      config.train.steps, making_threads(config, device_, *world_)) {
   unit_table_ = {};  // of a long model it is larger than a rank's weights
+}
+
+void Trainer::set_recompute_layers(const config::RecomputeLayers& layers) {
+  config::Config with_numbers = config_;
+  with_numbers.layout.recompute_layers = layers;
+  const parallel::Stage& stage = own_.cut.stage;
+  own_.step.set_recompute(schedule::segment_recompute(stage.partition(), stage.placement(), with_numbers));
+  recompute_layers_ = layers;
 }
 
 int64_t Trainer::sum_of(int64_t value, const char* what) {

@@ -157,6 +157,11 @@ class Trainer {
   // See Executor::tell.
   void tell_of_steps(StepObserver* observer) { own_.step.tell(observer); }
 
+  // Recomputes so many layers of each stage in the steps from here on, which changes no bit. Every rank calls it with
+  // the same numbers. recompute_layers() are those of the configuration until then.
+  void set_recompute_layers(const config::RecomputeLayers& layers);
+  const config::RecomputeLayers& recompute_layers() const { return recompute_layers_; }
+
   // See Executor::record.
   void record_steps(StepRecorder* recorder) { own_.step.record(recorder); }
 
@@ -310,6 +315,7 @@ class Trainer {
   Json spike_record_;               // the latest one, on the first rank
   int64_t recorded_until_ = 0;      // the last step whose norms belong to it
   std::set<int64_t> left_out_steps_;
+  config::RecomputeLayers recompute_layers_;
   int64_t micro_batch_;
   double sample_flops_ = 0;             // counted FLOPs of one sample
   data::TensorNames tensors_of_model_;  // of a batch, that any unit reads

@@ -62,6 +62,15 @@ struct Profile {
   observe::OperationTable operations = {};
 };
 
+// The bytes that this rank can still take of the memory in which it computes; 0 where that is unknown.
+using MemoryLeft = std::function<double()>;
+
+// With layout.recompute_layers = "fit": recomputes as few layers of each stage as plan says that the memory allows,
+// keeping a tenth of it free, and after the second, fourth and sixth step as few as the memory allows that is left
+// then. All ranks of a stage follow the one with least memory. `left_before_model` is what the rank could take before
+// its model was built. Every rank has this hook, which is to be the first that trains.
+std::unique_ptr<train::Hook> make_fit_recompute_hook(double left_before_model, MemoryLeft left);
+
 // Skips profile_warm_up steps, records the operations of the next `steps` steps, or fewer if the run ends before,
 // writes the trace and calls `report`. To be added last, so that the work of the other hooks is in the trace. Every
 // rank has this hook, but only the first rank's records: the trace has all ranks if they are threads, the table the

@@ -185,7 +185,8 @@ class MeasureHook : public train::Hook {
                                 .software = machine::load_software("terrace"),
                                 .devices = trainer.mesh().size()};
       measured.machine = target.machine.name;
-      const config::Config& config = trainer.config();
+      config::Config config = trainer.config();
+      config.layout.recompute_layers = trainer.recompute_layers();
       const observe::StepRecord predicted =
           plan::step_record(config::in_phase(config, config::phase_at(config, measured.step)), target);
       write_step_record(predicted, folder / observe::predicted_step_file);
