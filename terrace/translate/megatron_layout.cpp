@@ -94,7 +94,8 @@ void add_sharding(ArgumentReader& reader, const Translation& translation) {
   }
 }
 
-// The number of layers after which another one is kept, and the argument that says it.
+// The number of layers after which another one is kept, or with the method block the recomputed layers of each virtual
+// stage, and the argument that says it.
 std::optional<int64_t> recomputed_layers(ArgumentReader& reader, std::string& argument) {
   for (const std::string_view name :
        {"recompute-num-layers", "activations-checkpoint-num-layers", "checkpoint-num-layers"}) {
@@ -114,11 +115,13 @@ void add_full_recompute(ArgumentReader& reader, const Translation& translation, 
       product(translation.whole_value("layout.pipeline", 1), translation.whole_value("layout.chunks", 1));
   const int64_t of_stage = (translation.whole_value("model.layers", 0) + stages - 1) / stages;
   if (method == "block" && number.value_or(1) < of_stage && !reader.wishes().gives("train.recompute")) {
-    return reader.problem(
-        fmt::format("{} {}: {} of the {} layers of a stage are recomputed, and train.recompute is of all layers; plan "
-                    "both sides of "
-                    "it with --set train.recompute=full and --set train.recompute=none",
-                    argument, number_argument, number.value_or(1), of_stage));
+    const int64_t chunks = translation.whole_value("layout.chunks", 1);
+    if (chunks > 1) {
+      reader.assume(fmt::format("the {} layers are those of the first virtual stages, not {} of each ({})",
+                                product(chunks, number.value_or(1)), number.value_or(1), number_argument));
+    }
+    reader.set("layout.recompute_layers", toml_text(product(chunks, number.value_or(1))),
+               number_argument.empty() ? std::string(argument) : number_argument);
   }
   if (method != "block" && number.value_or(1) > 1) {
     reader.assume(fmt::format("each layer is recomputed from what enters it, not {} layers together ({})", *number,

@@ -262,9 +262,12 @@ TEST(MegatronArguments, MakeRecompute) {
   EXPECT_EQ(value("--recompute-granularity full --recompute-method block --recompute-num-layers 8", "train.recompute"),
             "\"full\"");
   EXPECT_EQ(value("--activations-checkpoint-method uniform", "train.recompute"), "\"full\"");
-  const std::string block = tiny + "--recompute-granularity full --recompute-method block --recompute-num-layers 3";
-  EXPECT_TRUE(holds(megatron_refusal(block), "3 of the 8 layers of a stage are recomputed"));
-  EXPECT_EQ(megatron_refusal(block, {.overrides = {"train.recompute = none"}}), "");
+  const std::string block = "--recompute-granularity full --recompute-method block --recompute-num-layers 3";
+  EXPECT_EQ(value(block, "train.recompute"), "\"full\"");
+  EXPECT_EQ(value(block, "layout.recompute_layers"), "3");
+  EXPECT_EQ(value("--recompute-granularity full --recompute-method block --recompute-num-layers 8",
+                  "layout.recompute_layers"),
+            "");
   EXPECT_TRUE(holds(megatron_refusal(tiny + "--recompute-granularity selective --recompute-modules mlp core_attn"),
                     "--recompute-modules mlp core_attn: "));
 }
