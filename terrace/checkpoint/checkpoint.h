@@ -35,9 +35,9 @@ struct NamedTensor {
 };
 
 // A collection of tensors: "weights" (fp32 masters), "optimizer_m" or "optimizer_v", "buffers" of models that have
-// some, and "gradient_errors" of runs with error feedback, in which each rank has tensors of its own. Each rank writes
-// one file for each collection. With several ranks a rank names every tensor of its stage, with an empty range where it
-// holds no element of it.
+// some, "gradient_errors" of runs with error feedback and "copies" of runs with outer steps, in both of which each rank
+// has tensors of its own. Each rank writes one file for each collection. With several ranks a rank names every tensor
+// of its stage, with an empty range where it holds no element of it.
 struct Collection {
   std::string name;
   std::vector<NamedTensor> tensors;

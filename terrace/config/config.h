@@ -78,6 +78,9 @@ struct OptimizerConfig {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double clip = 1.0;  // global gradient norm; 0: off
+  // The updates every layout.outer_every steps (parallel/outer_steps.h) have these.
+  double outer_learning_rate = 0.7;
+  double outer_momentum = 0.9;
   bool operator==(const OptimizerConfig&) const = default;
 };
 
@@ -120,12 +123,16 @@ struct LayoutConfig {
   bool error_feedback = false;               // errors of quantized gradients are kept and added to the next ones
   Routing route = Routing::automatic;
   RailsGather rails_gather = RailsGather::automatic;
-  bool deterministic = false;  // sums in rank order over all ranks at once
-  int64_t ranks_per_pair = 2;  // that share a package
-  int64_t ranks_per_node = 0;  // 0: the launcher's number
-  double timeout = 600.0;      // seconds that a rank waits for another rank
-  bool check_calls = false;    // collectives are compared across ranks before they run
-  bool share_gpus = false;     // several ranks may use one GPU
+  // Steps that each copy of the optimizer states makes by itself until the copies are brought together; 0: their
+  // gradients are summed in every step.
+  int64_t outer_every = 0;
+  WireType outer_type = WireType::same;  // in which the differences are sent then
+  bool deterministic = false;            // sums in rank order over all ranks at once
+  int64_t ranks_per_pair = 2;            // that share a package
+  int64_t ranks_per_node = 0;            // 0: the launcher's number
+  double timeout = 600.0;                // seconds that a rank waits for another rank
+  bool check_calls = false;              // collectives are compared across ranks before they run
+  bool share_gpus = false;               // several ranks may use one GPU
   bool operator==(const LayoutConfig&) const = default;
 };
 

@@ -68,6 +68,18 @@ std::string some_layers(const Config& c) {
   return "with train.recompute = \"none\"; remove it, or use train.recompute = \"full\"";
 }
 
+std::string synced(const Config& c) {
+  return c.layout.outer_every > 0 ? ""
+                                  : "without layout.outer_every; remove it, or give layout.outer_every, such as 32";
+}
+
+// Copies are brought together only where there are several: all ranks may be one whole copy.
+std::string whole(const Config&, const RankFacts& ranks) {
+  if (ranks.data > ranks.optimizer) return "";
+  return fmt::format("on {}, which hold one copy of the optimizer states; use sharding = \"hybrid\" or \"ddp\"",
+                     ranks.data_text());
+}
+
 std::string sequence_cut(const Config& c) { return c.layout.tensor == 1 ? "with tensor = 1; remove it" : ""; }
 
 std::string axis_order(const Config& c) {
@@ -205,6 +217,12 @@ std::string fed_back_on(const Config& c, const RankFacts& ranks) {
       name_of(c.layout.node_type));
 }
 
+// Copies of one rank each that make steps by themselves sum no gradients.
+std::string reduced_on(const Config& c, const RankFacts& ranks) {
+  if (ranks.data == 1 || c.layout.outer_every == 0 || ranks.optimizer > 1) return one_data_rank(c, ranks);
+  return "on copies of one rank each, which sum no gradients; layout.outer_type is the type of their differences";
+}
+
 // The gradient noise scale compares gradients of few and of many samples.
 std::string one_micro_batch(const Config& c, const RankFacts& ranks) {
   if (ranks.data > 1 || !c.train.micro_batch_sizes.empty()) return "";
@@ -287,6 +305,10 @@ const std::vector<IdleRule>& core_idle_rules() {
       {.key = "layout.schedule", .causes = {"layout.pipeline", "layout.chunks"}, .beside = pipeline_schedule},
       {.key = "layout.chunks", .causes = {"layout.pipeline"}, .off = "1", .beside = pipeline_key},
       {.key = "layout.stage_layers", .causes = {"layout.pipeline"}, .off = "[]", .beside = pipeline_key},
+      {.key = "optimizer.outer_learning_rate", .causes = {"layout.outer_every"}, .beside = synced},
+      {.key = "optimizer.outer_momentum", .causes = {"layout.outer_every"}, .beside = synced},
+      {.key = "layout.outer_every", .causes = {}, .on = whole},
+      {.key = "layout.outer_type", .causes = {"layout.outer_every"}, .off = "\"same\"", .beside = synced, .on = whole},
       {.key = "layout.recompute_layers", .causes = {"train.recompute"}, .off = "\"all\"", .beside = some_layers},
       {.key = "layout.sequence_parallel", .causes = {"layout.tensor"}, .off = "false", .beside = sequence_cut},
       {.key = "layout.sharding",
@@ -299,7 +321,7 @@ const std::vector<IdleRule>& core_idle_rules() {
       {.key = "layout.shard_optimizer", .causes = {}, .on = one_data_rank},
       {.key = "layout.prefetch", .causes = sharding_keys, .off = "0", .beside = gathered, .on = gathered_on},
       {.key = "layout.gather_type", .causes = sharding_keys, .off = "\"same\"", .beside = gathered, .on = gathered_on},
-      {.key = "layout.reduce_type", .causes = {}, .on = one_data_rank},
+      {.key = "layout.reduce_type", .causes = {}, .on = reduced_on},
       {.key = "layout.error_feedback", .causes = {}, .on = fed_back_on},
       {.key = "layout.node_type",
        .causes = {"layout.gather_type", "layout.reduce_type", "layout.update_type"},

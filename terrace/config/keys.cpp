@@ -114,6 +114,10 @@ void add_optimizer_keys(std::vector<Key>& list) {
   optimizer.optional("epsilon", &O::epsilon, positive, may_change,
                      "Added to the square root of the mean of the squared gradients in AdamW.");
   optimizer.optional("clip", &O::clip, Real{}, may_change, "Largest global gradient norm. 0: no clipping.");
+  optimizer.optional("outer_learning_rate", &O::outer_learning_rate, positive, may_change,
+                     "With `layout.outer_every`: the rate of the update by the mean difference of the copies.");
+  optimizer.optional("outer_momentum", &O::outer_momentum, share, may_change,
+                     "With `layout.outer_every`: the Nesterov momentum of this update.");
 }
 
 void add_layout_keys(std::vector<Key>& list) {
@@ -190,6 +194,11 @@ void add_movement_keys(std::vector<Key>& list) {
       "messages "
       "that is the logarithm of the nodes; auto: what `observe.machine` predicts to be faster, library without a "
       "machine.");
+  layout.optional("outer_every", &L::outer_every, Whole{0, most_steps}, fixed,
+                  "Steps that each copy of the optimizer states makes by itself, until all are brought together by an "
+                  "update with their mean difference (DiLoCo). 0: gradients are summed over the copies in every step.");
+  layout.optional("outer_type", &L::outer_type, Choice<WireType>{}, may_change,
+                  "Type in which the differences are sent every `outer_every` steps, as for `reduce_type`.");
   layout.optional("deterministic", &L::deterministic, Flag{}, may_change,
                   "Gradients are summed over all ranks at once, in rank order and for each micro-batch, so that every "
                   "`sharding` gives the same bits; slower across machines.");

@@ -212,6 +212,45 @@ std::string recomputed_layers_fit_stages(const Config& c) {
                      *too_large, layers, layers);
 }
 
+// The multiples of `every` on both sides of a number, the lower one only if it is not 0.
+std::string multiples_around(int64_t number, int64_t every) {
+  const int64_t below = number / every * every;
+  return below == 0 ? std::to_string(every) : fmt::format("{} or {}", below, below + every);
+}
+
+std::string copies_meet_at_the_end(const Config& c) {
+  const auto& [every, steps] = std::pair(c.layout.outer_every, c.train.steps);
+  if (every == 0 || steps % every == 0) return "";
+  return fmt::format(
+      "layout.outer_every = {} does not divide train.steps = {}, after which the copies would differ; use steps of {}",
+      every, steps, multiples_around(steps, every));
+}
+
+std::string copies_meet_before_evaluations(const Config& c) {
+  const auto& [every, evaluate] = std::pair(c.layout.outer_every, c.train.evaluate_every);
+  if (every == 0 || evaluate % every == 0) return "";
+  return fmt::format(
+      "layout.outer_every = {} does not divide train.evaluate_every = {}, and copies that differ have no loss in "
+      "common; use evaluate_every = {}",
+      every, evaluate, multiples_around(evaluate, every));
+}
+
+std::string copies_sum_apart(const Config& c) {
+  if (c.layout.outer_every == 0 || !c.layout.deterministic) return "";
+  return fmt::format(
+      "layout.outer_every = {} and deterministic = true, which sums the gradients of all ranks in every step; remove "
+      "one of them",
+      c.layout.outer_every);
+}
+
+std::string copies_have_no_noise_scale(const Config& c) {
+  if (c.layout.outer_every == 0 || c.train.noise_scale_every == 0) return "";
+  return fmt::format(
+      "train.noise_scale_every = {} compares gradients with their sum over all ranks, which layout.outer_every = {} "
+      "never takes; remove one of them",
+      c.train.noise_scale_every, c.layout.outer_every);
+}
+
 std::string pairs_fit_nodes(const Config& c) {
   const auto& [pair, node] = std::pair(c.layout.ranks_per_pair, c.layout.ranks_per_node);
   if (node == 0 || node % pair == 0 || node < pair) return "";
@@ -261,6 +300,10 @@ const std::vector<Rule>& core_rules() {
       {{"layout.schedule", "layout.chunks", "layout.pipeline"}, schedule_has_its_chunks},
       {{"layout.pipeline", "layout.chunks", "layout.stage_layers", "model.layers"}, virtual_stages_have_layers},
       {{"layout.recompute_layers", "layout.pipeline", "model.layers"}, recomputed_layers_fit_stages},
+      {{"layout.outer_every", "train.steps"}, copies_meet_at_the_end},
+      {{"layout.outer_every", "train.evaluate_every"}, copies_meet_before_evaluations},
+      {{"layout.outer_every", "layout.deterministic"}, copies_sum_apart},
+      {{"layout.outer_every", "train.noise_scale_every"}, copies_have_no_noise_scale},
       {{"layout.sharding", "layout.shard_group"}, hybrid_has_a_group},
       {{"layout.ranks_per_node", "layout.ranks_per_pair"}, pairs_fit_nodes},
       {{"layout.error_feedback", "layout.reduce_type"}, fed_back_errors_are_of_quantized_values},

@@ -36,7 +36,8 @@ constexpr int64_t wire_bytes(WireType type, int64_t values, int64_t element_byte
 
 // Whether any movement of the layout quantizes.
 constexpr bool quantizes(const LayoutConfig& layout) {
-  return is_quantized(layout.gather_type) || is_quantized(layout.reduce_type) || is_quantized(layout.update_type);
+  return is_quantized(layout.gather_type) || is_quantized(layout.reduce_type) || is_quantized(layout.update_type) ||
+         is_quantized(layout.outer_type);
 }
 
 // The type that calls inside one node send instead of `type`.

@@ -91,7 +91,8 @@ ShardSizes shard_sizes(const config::LayoutConfig& layout, const Mesh& mesh) {
   ShardSizes sizes{.weights = size_of(groups.weights, mesh),
                    .gradients = size_of(groups.gradients, mesh),
                    .optimizer = size_of(groups.optimizer, mesh),
-                   .ranks = mesh.size("data")};
+                   .ranks = mesh.size("data"),
+                   .local_steps = layout.outer_every > 0};
   std::string problems =
       too_large("weights", sizes.weights, "gradients, which are cut over", sizes.gradients) +
       too_large("gradients", sizes.gradients, "optimizer states, which are cut over", sizes.optimizer) +
@@ -124,7 +125,8 @@ ShardPlace::ShardPlace(const ShardSizes& s, int64_t d)
       reduce_across(filled(s.optimizer / s.gradients)),
       replicas(filled(s.ranks / s.optimizer)),
       update(filled(s.optimizer / s.weights)),
-      everyone(filled(s.ranks)) {
+      everyone(filled(s.ranks)),
+      copy(filled(s.optimizer)) {
   const int64_t w = s.weights, g = s.gradients, o = s.optimizer;
   // A rank's number among the ranks of its group, where `outer` consecutive ranks are divided into groups whose members
   // are `inner` ranks apart. By rails, members that have the same place in their nodes have consecutive numbers.
@@ -149,6 +151,7 @@ ShardPlace::ShardPlace(const ShardSizes& s, int64_t d)
     if (rank / w == d / w) gather[weight_part(rank)] = rank;
     if (rank / g == d / g) reduce[gradient_part(rank)] = rank;
     if (rank / o != d / o) continue;
+    copy[optimizer_part(rank)] = rank;
     if (gradient_part(rank) == gradients.number) reduce_across[optimizer_part(rank) % (o / g)] = rank;
     if (weight_part(rank) == weights.number) update[optimizer_part(rank) % (o / w)] = rank;
   }

@@ -33,11 +33,16 @@ struct ShardSizes {
   int64_t rails_node = 1;
   // Data-parallel ranks of a node where calls inside nodes have a type of their own (layout.node_type); 1: they do not.
   int64_t typed_node = 1;
+  // Whether the copies of the optimizer states, each of `optimizer` ranks, make steps by themselves
+  // (layout.outer_every).
+  bool local_steps = false;
 
   // Whether a movement among ranks that differ from `inner` to `outer` of the ranks of these sizes has two hops.
   bool has_two_hops(int64_t inner, int64_t outer) const { return inner < rails_node && rails_node < outer; }
   // Whether all groups among ranks that differ in at most `outer` of the ranks lie inside nodes with such a type.
   bool is_inside_typed_node(int64_t outer) const { return outer > 1 && typed_node % outer == 0; }
+  // Whether there are several such copies.
+  bool has_local_copies() const { return local_steps && ranks > optimizer; }
   bool operator==(const ShardSizes&) const = default;
 };
 
@@ -81,6 +86,8 @@ struct ShardPlace {
   std::vector<int64_t> update;
   // All data-parallel ranks. Members are ordered by own part.
   std::vector<int64_t> everyone;
+  // The ranks that hold one copy of the optimizer states with this one. Members are ordered by optimizer part.
+  std::vector<int64_t> copy;
 };
 
 // The two groups of one rank for a movement by rails: the members in its node, and those with the same place in their

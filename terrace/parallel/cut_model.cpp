@@ -1,6 +1,9 @@
 // Divides layers among tensor ranks, the model among stages, and the parameters of a stage among data-parallel ranks.
 #include "terrace/parallel/cut_model.h"
 
+#include <cmath>
+#include <limits>
+
 #include "terrace/base/error.h"
 
 namespace terrace::parallel {
@@ -69,7 +72,27 @@ void CutModel::sum_shared_gradients() {
 }
 
 optim::GradientNorm CutModel::gradient_norm() {
-  return optim::gradient_norm(shards, *groups.everyone, *groups.model_parallel);
+  if (!groups.copy) return optim::gradient_norm(shards, *groups.everyone, *groups.model_parallel);
+  // Each rank counts all that it updates, not the part that it saves.
+  std::vector<optim::Shard> of_copy = shards;
+  for (optim::Shard& shard : of_copy) {
+    shard.own_begin = 0;
+    shard.own_end = shard.value.numel();
+  }
+  optim::GradientNorm norm = optim::gradient_norm(of_copy, *groups.copy, *groups.model_parallel);
+  double bad = std::isfinite(norm.norm) ? 0 : 1;
+  groups.control->all_reduce(&bad, 1, comm::Type::fp64, {.what = "finite gradients of copies"}).wait();
+  if (bad == 0 || !std::isfinite(norm.norm)) return norm;
+  return {.norm = std::numeric_limits<double>::quiet_NaN(), .first_bad = "one of another copy"};
+}
+
+void CutModel::sum_over_copy(std::vector<double>& numbers, const char* what) {
+  const auto sum = [&](comm::Comm& group) {
+    group.all_reduce(numbers.data(), std::ssize(numbers), comm::Type::fp64, {.what = what}).wait();
+  };
+  if (!groups.copy) return sum(*groups.control);
+  sum(*groups.copy);
+  sum(*groups.model_parallel);
 }
 
 std::vector<comm::Comm*> CutModel::groups_of_step() {

@@ -47,7 +47,11 @@ class CutModel {
   // Sums the gradients of parameters that other stages or tensor ranks hold too. Called when the gradients of this
   // rank's shards are summed over micro-batches and data-parallel ranks.
   void sum_shared_gradients();
+  // The norm of the gradients of the whole model. Where copies make steps by themselves it is that of this rank's copy,
+  // but not finite, with the first bad parameter of some copy, if that of any copy is not.
   optim::GradientNorm gradient_norm();
+  // Sums numbers over the ranks of this rank's copy, or over all ranks where there are no such copies.
+  void sum_over_copy(std::vector<double>& numbers, const char* what);
 
   mesh::Mesh mesh;
   TensorParallel tensor;

@@ -80,6 +80,9 @@ DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::Shard
                });
   }
   groups.everyone = world.connect(mesh::ranks_of(groups.place.everyone, "data", mesh, world.rank()));
+  if (sizes.has_local_copies()) {
+    groups.copy = world.connect(mesh::ranks_of(groups.place.copy, "copy", mesh, world.rank()));
+  }
   groups.model_parallel = world.connect(with_same_data(mesh, world.rank()));
   groups.control = world.connect(mesh::all_ranks("control", world.size()));
   groups.saving = world.connect(mesh::all_ranks("saving", world.size()));

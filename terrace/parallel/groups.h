@@ -21,6 +21,7 @@ struct DataGroups {
   mesh::ShardPlace place;
   HopGroups gather_hops = {}, reduce_hops = {}, reduce_across_hops = {}, update_hops = {};
   std::unique_ptr<comm::Comm> gather = {}, reduce = {}, reduce_across = {}, replicas = {}, update = {}, everyone = {};
+  std::unique_ptr<comm::Comm> copy = {};            // ShardPlace::copy; null unless copies make steps by themselves
   std::unique_ptr<comm::Comm> model_parallel = {};  // the ranks with the same data, which hold the whole model together
   std::unique_ptr<comm::Comm> control = {};         // all ranks: counts, votes to stop, losses
   std::unique_ptr<comm::Comm> saving = {};          // all ranks, for the thread that saves checkpoints during training

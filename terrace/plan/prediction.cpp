@@ -13,6 +13,7 @@
 #include "terrace/config/names.h"
 #include "terrace/plan/memory/communicators.h"
 #include "terrace/plan/memory/fewest_recomputed.h"
+#include "terrace/plan/time/outer_update.h"
 #include "terrace/plan/time/route.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/rank_share.h"
@@ -91,6 +92,24 @@ void read_segments(StagePrediction& stage, const PlannedRun& run, int64_t number
       }
     }
   }
+}
+
+// Adds the mean share of a step in the outer updates of copies that make steps by themselves.
+double add_outer_updates(Prediction& prediction, const SimulatedStep& step) {
+  const Target& target = step.target;
+  if (!step.run.sizes.has_local_copies()) return 0;
+  const machine::Machine machine = machine::for_job(target.machine, target.software, target.devices);
+  const auto every = static_cast<double>(step.run.config.layout.outer_every);
+  double most = 0;
+  for (size_t number = 0; number < prediction.stages.size(); ++number) {
+    const OuterUpdate update = outer_update(step.run, static_cast<int64_t>(number), machine);
+    most = std::max(most, update.seconds / every);
+    prediction.stages[number].exposed.push_back({.group = schedule::group_of(schedule::Movement::reduce_replicas),
+                                                 .seconds = update.seconds / every,
+                                                 .moving_seconds = update.moving_seconds / every,
+                                                 .sent_bytes = update.bytes / every});
+  }
+  return most;
 }
 
 void read_times(StagePrediction& stage, const SimulatedStep& step, int64_t number) {
@@ -233,10 +252,10 @@ Prediction predict(const SimulatedStep& step) {
     const auto computes = [&](int64_t s) { return prediction.stages[static_cast<size_t>(s)].computation.total(); };
     if (computes(number) > computes(prediction.slowest)) prediction.slowest = number;
   }
-  prediction.step_seconds = step.simulation.seconds;
-  const double all_stages = static_cast<double>(run.placement.stages) * prediction.step_seconds;
+  const double all_stages = static_cast<double>(run.placement.stages) * step.simulation.seconds;
   prediction.bubble_share = bubble / all_stages;
   prediction.queued_share = queued / all_stages;
+  prediction.step_seconds = step.simulation.seconds + add_outer_updates(prediction, step);
   prediction.reason = memory_reason(prediction, step.target);
   return prediction;
 }

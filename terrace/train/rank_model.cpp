@@ -15,6 +15,11 @@ RankModel::RankModel(models::Model& model, comm::World& world, const schedule::R
   parallel::set_initial_values(cut.sharded, optimizer, config.train.seed);
   nn::initialize(cut.stage.buffers(), config.train.seed);
   cut.sharded.finish_update();
+  if (cut.groups.copy) outer.emplace(cut.sharded, optimizer, cut.groups, config);
+}
+
+void RankModel::update_copies(uint64_t seed, int64_t step_done) {
+  if (outer && outer->follows(step_done)) outer->update(seed, step_done);
 }
 
 }  // namespace terrace::train

@@ -2,11 +2,15 @@
 // updates them, and initial values. The trainer, verify and the tests assemble a rank here.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "terrace/comm/comm.h"
 #include "terrace/config/config.h"
 #include "terrace/models/model.h"
 #include "terrace/optim/adamw.h"
 #include "terrace/parallel/cut_model.h"
+#include "terrace/parallel/outer_steps.h"
 #include "terrace/schedule/resolved_layout.h"
 #include "terrace/train/training_step.h"
 
@@ -21,7 +25,12 @@ struct RankModel {
 
   parallel::CutModel cut;
   optim::AdamW optimizer;  // of the shards of `cut`
+  // The updates every layout.outer_every steps; none where there is one copy of the optimizer states.
+  std::optional<parallel::OuterSteps> outer;
   TrainingStep step;
+
+  // Makes the outer update if one follows this step, which may have been left out.
+  void update_copies(uint64_t seed, int64_t step_done);
 };
 
 }  // namespace terrace::train

@@ -14,6 +14,7 @@
 #include "terrace/parallel/states.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/check_resumed.h"
+#include "terrace/train/copy_states.h"
 #include "terrace/train/gradient_errors.h"
 #include "terrace/train/initial_weights.h"
 #include "terrace/train/kernel_record.h"
@@ -25,11 +26,15 @@ namespace terrace::train {
 std::vector<checkpoint::Collection> Trainer::collections(Purpose purpose) {
   struct Held {
     const optim::AdamW::State* state;
+    size_t number;  // of the state
     optim::ShardPiece piece;
   };
   std::unordered_map<const nn::Parameter*, Held> held;
-  for (const optim::AdamW::State& state : own_.optimizer.states()) {
-    for (const optim::ShardPiece& piece : state.shard.own_pieces()) held[piece.parameter] = {&state, piece};
+  const std::vector<optim::AdamW::State>& states = own_.optimizer.states();
+  for (size_t number = 0; number < states.size(); ++number) {
+    for (const optim::ShardPiece& piece : states[number].shard.own_pieces()) {
+      held[piece.parameter] = {&states[number], number, piece};
+    }
   }
   checkpoint::Collection weights{"weights", {}}, m{"optimizer_m", {}}, v{"optimizer_v", {}};
   // When reading, the collections name every parameter of the model, so that the reader finds tensors of another model.
@@ -41,20 +46,23 @@ std::vector<checkpoint::Collection> Trainer::collections(Purpose purpose) {
       ranges = purpose == Purpose::save ? counted_ranges(parameter->mark, piece.begin, piece.end)
                                         : std::vector<LocalRange>{{piece.begin, piece.end}};
     }
-    const auto add = [&](checkpoint::Collection& collection, at::Tensor optim::AdamW::State::*states) {
+    const auto add = [&](checkpoint::Collection& collection, at::Tensor optim::AdamW::State::*states,
+                         bool is_common = false) {
       checkpoint::NamedTensor named{.name = parameter->name, .tensor = at::empty({0}), .mark = parameter->mark};
       named.range = {.begin = 0, .end = 0, .shape = parameter->value.sizes().vec()};
       if (ranges.empty())
         collection.tensors.push_back(named);  // a parameter is named even if this rank holds none of it
       for (const LocalRange& range : ranges) {
-        const auto& [state, piece] = found->second;
-        named.tensor = (state->*states).narrow(0, piece.at + range.begin - piece.begin, range.end - range.begin);
+        const auto& [state, number, piece] = found->second;
+        // Between outer updates the weights of the whole model are those that its copies have in common.
+        const at::Tensor& all = is_common && own_.outer ? own_.outer->states()[number].anchor : state->*states;
+        named.tensor = all.narrow(0, piece.at + range.begin - piece.begin, range.end - range.begin);
         named.range->begin = range.begin;
         named.range->end = range.end;
         collection.tensors.push_back(named);
       }
     };
-    add(weights, &optim::AdamW::State::master);
+    add(weights, &optim::AdamW::State::master, purpose == Purpose::save);
     add(m, &optim::AdamW::State::m);
     add(v, &optim::AdamW::State::v);
   }
@@ -104,6 +112,10 @@ checkpoint::State Trainer::state() {
     state.collections.push_back(std::move(errors));
     state.trainer[errors_layout_key] = errors_layout(config_.layout, mesh(), own_.cut.groups.place.sizes);
   }
+  if (checkpoint::Collection copies = copy_states(own_, rank(), /*saves=*/true); !copies.tensors.empty()) {
+    state.collections.push_back(std::move(copies));
+    state.trainer[copies_layout_key] = errors_layout(config_.layout, mesh(), own_.cut.groups.place.sizes);
+  }
   return state;
 }
 
@@ -141,6 +153,17 @@ void Trainer::resume(const checkpoint::Reader& checkpoint) {
   });
   parallel::spread_states(own_.cut.sharded, own_.optimizer, true);
   own_.cut.sharded.finish_update();
+  if (own_.outer) {
+    agree_on([&] {
+      restore_copies(checkpoint, own_, rank(), errors_layout(config_.layout, mesh(), own_.cut.groups.place.sizes),
+                     [this](const std::string& sentence) {
+                       if (rank() == 0) log_info("{}", sentence);
+                     });
+    });
+    own_.optimizer.publish_masters();
+    own_.cut.sharded.publish();
+    own_.cut.sharded.finish_update();
+  }
   const Json& saved = checkpoint.trainer();
   steps_done_ = began_after_ = checkpoint.step();
   items_done_ = saved.at(saved.contains("items") ? "items" : "tokens").get<int64_t>();  // older versions: tokens
@@ -170,6 +193,7 @@ void Trainer::take_weights(const std::function<void()>& read) {
   agree_on(read);
   parallel::spread_states(own_.cut.sharded, own_.optimizer, false);
   own_.cut.sharded.finish_update();
+  if (own_.outer) own_.outer->begin_at_masters();
 }
 
 void Trainer::load_weights(const checkpoint::Reader& checkpoint) {

@@ -184,6 +184,7 @@ Trainer::StepCounts Trainer::summed_counts(const std::vector<models::Batch>& bat
     if (!own_.cut.has_loss()) continue;
     for (size_t term = 0; term < losses_.size(); ++term) counts[term] += batch.counts.at(term);
   }
+  std::vector<double> of_copy = counts;
   if (samples_differ()) counts.push_back(own_.cut.has_loss() ? flops : 0);
   counts.push_back(static_cast<double>(own_batches));
   const auto number = static_cast<int64_t>(counts.size());
@@ -194,6 +195,10 @@ Trainer::StepCounts Trainer::summed_counts(const std::vector<models::Batch>& bat
   StepCounts sums{.flops = samples_differ() ? counts[losses_.size()] : 0,
                   .own_work = samples_differ() ? flops : static_cast<double>(own_batches)};
   for (size_t term = 0; term < losses_.size(); ++term) sums.of_losses.push_back(models::divisor_of(counts[term]));
+  sums.of_copy = sums.of_losses;
+  if (!own_.outer) return sums;
+  own_.cut.sum_over_copy(of_copy, "count targets of a copy");
+  std::ranges::transform(of_copy, sums.of_copy.begin(), models::divisor_of);
   return sums;
 }
 
@@ -221,7 +226,7 @@ StepReport Trainer::step() {
     report.flops = samples_differ() ? counts.flops : sample_flops_ * static_cast<double>(samples);
     const models::Pass pass{.seed = config_.train.seed,
                             .step = step,
-                            .gradient_scales = models::gradient_scales(losses_, counts.of_losses, loss_scale_.scale)};
+                            .gradient_scales = models::gradient_scales(losses_, counts.of_copy, loss_scale_.scale)};
     const bool measures_noise = measures_noise_scale(step, batches.size());
     begin_computation_check(pass);
     own_.cut.first_gradients.begin_step(measures_noise);
@@ -237,6 +242,7 @@ StepReport Trainer::step() {
     act_on_findings(pass);
     go_back_before_spike(step);
   }
+  own_.update_copies(config_.train.seed, step);
   steps_done_ = step;
   if (checks_states_after(step)) check_states();
   const int64_t items = data_->items(static_cast<uint64_t>(ramp_.samples_before(step)), samples);

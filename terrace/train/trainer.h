@@ -215,6 +215,7 @@ class Trainer {
   // The counts of a step's micro-batches on all ranks together.
   struct StepCounts {
     std::vector<double> of_losses = {};  // for each loss of the model, what it is summed over; 1 where there is nothing
+    std::vector<double> of_copy = {};    // the same on the ranks whose gradients are summed
     double flops = 0;                    // of the model; 0 unless samples differ in size
     double own_work = 0;                 // see own_work()
   };

@@ -54,6 +54,7 @@ config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps
       recomputed = {.word = config::RecomputeLayers::Word::numbers, .numbers = {1}};
     }
   }
+  small.layout.outer_every = 0;  // what is compared sums gradients over all ranks in every step
   shrink_batch(small, ranks / config.layout.tensor / config.layout.pipeline);
   small.train.steps = steps;
   if (config.train.precision == config::Precision::fp16) {

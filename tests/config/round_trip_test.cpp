@@ -117,12 +117,22 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
 
 // The keys that another key of `everything` would leave without effect.
 const std::vector<std::string> the_rest = {
-    "model.init_std=0.01",     "data.validation_share=0.2",
-    "layout.sharding=hybrid",  "layout.shard_group=4",
-    "checkpoint.every=10",     "checkpoint.background=false",
-    "layout.reduce_type=int4", "layout.error_feedback=true",
-    "layout.node_type=bf16",   "data.order=node",
-    "data.shares=1",           "data.exchange_epochs=3",
+    "model.init_std=0.01",
+    "data.validation_share=0.2",
+    "layout.sharding=hybrid",
+    "layout.shard_group=4",
+    "checkpoint.every=10",
+    "checkpoint.background=false",
+    "layout.reduce_type=int4",
+    "layout.error_feedback=true",
+    "layout.node_type=bf16",
+    "data.order=node",
+    "data.shares=1",
+    "data.exchange_epochs=3",
+    "layout.outer_every=1",
+    "layout.outer_type=int4",
+    "optimizer.outer_learning_rate=0.5",
+    "optimizer.outer_momentum=0.8",
 };
 
 TEST(Dump, ReadsBackAsAnEqualConfiguration) {

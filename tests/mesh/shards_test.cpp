@@ -79,7 +79,7 @@ TEST(EverySetting, MembersAgreeOnTheirGroups) {
     for (int64_t rank = 0; rank < sizes.ranks; ++rank) {
       const ShardPlace place(sizes, rank);
       for (const auto group : {&ShardPlace::gather, &ShardPlace::reduce, &ShardPlace::reduce_across,
-                               &ShardPlace::replicas, &ShardPlace::update, &ShardPlace::everyone}) {
+                               &ShardPlace::replicas, &ShardPlace::update, &ShardPlace::everyone, &ShardPlace::copy}) {
         const Ranks& members = place.*group;
         EXPECT_TRUE(std::ranges::find(members, rank) != members.end());
         EXPECT_EQ(std::set(members.begin(), members.end()).size(), members.size());
@@ -106,6 +106,7 @@ TEST(EverySetting, HandsOutTheBlocksOfEachMovementByMember) {
     expect_blocks(place.update, place.weights, &ShardPlace::optimizer);
     expect_blocks(place.replicas, place.optimizer, &ShardPlace::own);
     expect_blocks(place.everyone, {}, &ShardPlace::own);
+    expect_blocks(place.copy, {}, &ShardPlace::optimizer);
   }
 }
 

@@ -163,9 +163,10 @@ inline models::Batch batch_of(int64_t step, int64_t first, int64_t count, const 
   return batch;
 }
 
-// The scales of the model's losses, for a step of all ranks together.
-inline std::vector<double> gradient_scales(const Training& training, int64_t step) {
-  const std::vector<double> counts = batch_of(step, 0, training.sequences, training.model).counts;
+// The scales of the model's losses, for a step of all ranks together, or of each of so many copies that make it by
+// themselves.
+inline std::vector<double> gradient_scales(const Training& training, int64_t step, int64_t copies = 1) {
+  const std::vector<double> counts = batch_of(step, 0, training.sequences / copies, training.model).counts;
   return models::gradient_scales(small_model(training, at::kFloat)->losses(), counts, 1.0);
 }
 
@@ -179,7 +180,7 @@ inline config::LayoutConfig layout_config(const Layout& layout, bool determinist
   return config::parse(
              "[model]\nlayers = 30\nwidth = 24\nheads = 24\nsequence = 24\nvocabulary = 24\nvocabulary_multiple = "
              "24\n[data]\ntrain = "
-             "[\"x\"]\n[train]\nglobal_batch = 1\nsteps = 1\n[optimizer]\nlearning_rate = 1.0\n[checkpoint]\n"
+             "[\"x\"]\n[train]\nglobal_batch = 1\nsteps = 5040\n[optimizer]\nlearning_rate = 1.0\n[checkpoint]\n"
              "folder = \"x\"\n",
              "layout.toml", models::families(), overrides)
       .layout;
@@ -191,11 +192,19 @@ inline schedule::ResolvedLayout small_layout(const Training& training, const con
   return schedule::resolved_layout(layout, small_table(training), ranks, ranks);
 }
 
+// The keys of [optimizer] with the same names.
+struct OuterRates {
+  double outer_learning_rate = 0.7, outer_momentum = 0.9;
+};
+
 // The configuration that train::RankModel reads.
-inline config::Config config_of(const Training& training, const config::LayoutConfig& layout) {
+inline config::Config config_of(const Training& training, const config::LayoutConfig& layout,
+                                const OuterRates& outer = {}) {
   config::Config config;
   config.layout = layout;
   config.optimizer = optimizer_config();
+  config.optimizer.outer_learning_rate = outer.outer_learning_rate;
+  config.optimizer.outer_momentum = outer.outer_momentum;
   config.train.seed = 5;
   config.train.recompute = training.recompute;
   return config;
@@ -204,11 +213,12 @@ inline config::Config config_of(const Training& training, const config::LayoutCo
 // One rank's part of a training.
 class RankTraining {
  public:
-  RankTraining(const Training& training, const config::LayoutConfig& layout, comm::World& world)
+  RankTraining(const Training& training, const config::LayoutConfig& layout, comm::World& world,
+               const OuterRates& outer = {})
       : training_(training),
         world_(world),
         model_(small_model(training, nn::scalar_type(training.precision), training.allocates_first)),
-        own_(model_, world, small_layout(training, layout, world.size()), config_of(training, layout),
+        own_(model_, world, small_layout(training, layout, world.size()), config_of(training, layout, outer),
              poisoned(sharding_options(layout, at::kFloat))) {
     model_.set_first_unit(own_.cut.stage.segment(own_.cut.stage.segments(0).begin).units.begin);
   }
@@ -221,7 +231,8 @@ class RankTraining {
     for (int64_t done = 0; done < share; done += size) {
       batches.push_back(batch_of(step, place * share + done, size, training_.model));
     }
-    models::Pass pass{.seed = 5, .step = step, .gradient_scales = gradient_scales(training_, step)};
+    const int64_t copies = own_.outer ? own_.cut.groups.replicas->size() : 1;
+    models::Pass pass{.seed = 5, .step = step, .gradient_scales = gradient_scales(training_, step, copies)};
     // A power of two keeps whole numbers exact.
     if (training_.model.ends_with("whole_stack")) pass.gradient_scales = {1.0};
     own_.cut.sharded.finish_update();
@@ -235,6 +246,7 @@ class RankTraining {
       collect(outcome.gradients, [](const optim::AdamW::State& state) { return state.shard.gradient; });
       return optim::clip_multiplier(sums.gradients.norm, training_.clip);
     });
+    own_.update_copies(5, step);
   }
 
   void finish(Outcome& outcome) {
@@ -299,12 +311,12 @@ class RankTraining {
   train::RankModel own_;
 };
 
-inline Outcome train(const Training& training, const Layout& layout) {
+inline Outcome train(const Training& training, const Layout& layout, const OuterRates& outer = {}) {
   at::set_num_threads(1);
   Outcome outcome;
   const config::LayoutConfig config = layout_config(layout, training.deterministic);
   comm::run_threads(layout.ranks, {.timeout_seconds = 60, .check_calls = true}, [&](comm::World& world) {
-    RankTraining rank(training, config, world);
+    RankTraining rank(training, config, world, outer);
     for (int64_t done = 0; done < training.steps; ++done) rank.step(training.first_step + done, outcome);
     rank.finish(outcome);
   });

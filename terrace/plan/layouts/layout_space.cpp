@@ -37,8 +37,9 @@ class Enumeration {
         ranks_per_node_(ranks_per_node),
         most_tensor_(most_tensor),
         limits_(limits),
+        // With layout.outer_every another sharding would be another training.
         keeps_sharding_(
-            keeps("layout.sharding") || keeps("layout.shard_group") ||
+            config.layout.outer_every > 0 || keeps("layout.sharding") || keeps("layout.shard_group") ||
             (keeps("layout.shard_weights") && keeps("layout.shard_gradients") && keeps("layout.shard_optimizer"))),
         takes_one_(!schedule::description_of(config).why_one_micro_batch(config).empty()) {
     for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {

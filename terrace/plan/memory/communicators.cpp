@@ -73,7 +73,8 @@ CommunicatorCount communicators_of(const PlannedRun& run, int64_t stage) {
   add_movement(Movement::reduce_across, place.reduce_across);
   add_movement(Movement::reduce_replicas, place.replicas);
   add_movement(Movement::publish, place.update);
-  counter.add(run.sizes.ranks);                                              // all data-parallel ranks
+  counter.add(run.sizes.ranks);  // all data-parallel ranks
+  if (run.sizes.has_local_copies()) counter.add(run.sizes.optimizer);
   counter.add(stages * tensor);                                              // the ranks that hold one model
   counter.add(run.mesh.size());                                              // all ranks, for counts and votes
   counter.add(run.mesh.size());                                              // all ranks, for saving

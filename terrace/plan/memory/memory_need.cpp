@@ -94,8 +94,13 @@ double copied_bytes(const PlannedRun& run, int64_t stage, const StageMemory& mem
       memory_copies_of_states(run.config, is_one_node) + (run.config.checkpoint.saves_beside_training() ? 1 : 0);
   const double shared = checkpoint_bytes_per_parameter * static_cast<double>(run.stage_elements(stage)) +
                         static_cast<double>(run.buffer_bytes(stage));
-  return static_cast<double>(copies) *
-         (shared / static_cast<double>(run.sizes.ranks) + memory.of(MemoryKind::feedback));
+  double bytes = shared / static_cast<double>(run.sizes.ranks) + memory.of(MemoryKind::feedback);
+  if (run.sizes.has_local_copies()) {
+    // Each copy saves its weights and moments, and one of them what they have in common beside these.
+    const double own = static_cast<double>(run.stage_elements(stage)) / static_cast<double>(run.sizes.optimizer);
+    bytes += (checkpoint_bytes_per_parameter + 8) * own;
+  }
+  return static_cast<double>(copies) * bytes;
 }
 
 std::string_view MemoryNeed::states_text() const {

@@ -7,6 +7,7 @@
 
 #include "terrace/config/wire_type.h"
 #include "terrace/plan/memory/movement_memory.h"
+#include "terrace/plan/time/outer_update.h"
 #include "terrace/schedule/pipeline/compute_order.h"
 #include "terrace/schedule/pipeline/live.h"
 #include "terrace/schedule/step/step.h"
@@ -235,7 +236,11 @@ StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::So
   const config::TrainConfig& train = run.config.train;
   const int64_t weight = config::element_bytes(train.precision), gradient = config::element_bytes(train.gradient_type);
   // The optimizer keeps fp32 weights beside those that are computed with, where these are rounded.
-  const auto states = [&](int64_t bytes) { return 8 + (bytes < 4 || publishing_rounds(run, bytes) ? 4 : 0); };
+  // Copies that make steps by themselves keep their common weights and a momentum, in fp32 too.
+  const int64_t of_copies = run.sizes.has_local_copies() ? 8 : 0;
+  const auto states = [&](int64_t bytes) {
+    return 8 + of_copies + (bytes < 4 || publishing_rounds(run, bytes) ? 4 : 0);
+  };
   const int64_t all = run.stage_elements(stage), fp32 = run.stage_fp32_elements(stage);
   StageMemory memory;
   memory.of(MemoryKind::weights) =
@@ -256,7 +261,8 @@ StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::So
     memory.of(MemoryKind::gathers) +=
         largest_neighbours(run, stage, 2, [&](int64_t number) { return gradient * run.padded_elements(number); });
   }
-  memory.of(MemoryKind::movements) = static_cast<double>(movement_bytes(run, stage, software));
+  memory.of(MemoryKind::movements) =
+      static_cast<double>(std::max(movement_bytes(run, stage, software), outer_update_bytes(run, stage)));
   memory.of(MemoryKind::communication) = communication_bytes(run, stage);
   memory.of(MemoryKind::slack) = software.allocator_slack * (memory.total() - memory.states());
   return memory;

@@ -115,7 +115,7 @@ Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_
   by_rails(Movement::reduce, 1, sizes.gradients);
   by_rails(Movement::reduce_across, sizes.gradients, sizes.optimizer);
   if (sizes.optimizer > sizes.gradients) movements.after_last.push_back(Movement::reduce_across);
-  if (sizes.ranks > sizes.optimizer) movements.after_last.push_back(Movement::reduce_replicas);
+  if (sizes.ranks > sizes.optimizer && !sizes.local_steps) movements.after_last.push_back(Movement::reduce_replicas);
   return movements;
 }
 
