@@ -151,6 +151,9 @@ CallStack stack_of(const std::exception& error) { return thrown_exceptions().fin
 
 }  // namespace terrace
 
+// The sanitizers stand there themselves, and must see each throw: with them exceptions have no stack.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
 // Stands before the runtime's __cxa_throw (Itanium C++ ABI, 2.4.3), which it calls. The label gives it that name, under
 // which the compiler declares the function by itself.
 extern "C" [[noreturn]] void terrace_throw(void* thrown, void* type, void (*destroy)(void*)) __asm__("__cxa_throw");
@@ -162,3 +165,5 @@ void terrace_throw(void* thrown, void* type, void (*destroy)(void*)) {
   runtime(thrown, type, destroy);
   std::abort();
 }
+
+#endif
