@@ -243,6 +243,14 @@ std::string copies_sum_apart(const Config& c) {
       c.layout.outer_every);
 }
 
+std::string copies_differ(const Config& c) {
+  if (c.layout.outer_every == 0 || (c.train.check_states_every == 0 && c.train.check_computation_every == 0)) return "";
+  return fmt::format(
+      "train.check_states_every = {} and check_computation_every = {} compare ranks that hold the same, and with "
+      "layout.outer_every = {} copies differ on purpose; set both to 0, or leave outer_every out",
+      c.train.check_states_every, c.train.check_computation_every, c.layout.outer_every);
+}
+
 std::string copies_have_no_noise_scale(const Config& c) {
   if (c.layout.outer_every == 0 || c.train.noise_scale_every == 0) return "";
   return fmt::format(
@@ -304,6 +312,7 @@ const std::vector<Rule>& core_rules() {
       {{"layout.outer_every", "train.evaluate_every"}, copies_meet_before_evaluations},
       {{"layout.outer_every", "layout.deterministic"}, copies_sum_apart},
       {{"layout.outer_every", "train.noise_scale_every"}, copies_have_no_noise_scale},
+      {{"layout.outer_every", "train.check_states_every", "train.check_computation_every"}, copies_differ},
       {{"layout.sharding", "layout.shard_group"}, hybrid_has_a_group},
       {{"layout.ranks_per_node", "layout.ranks_per_pair"}, pairs_fit_nodes},
       {{"layout.error_feedback", "layout.reduce_type"}, fed_back_errors_are_of_quantized_values},

@@ -28,6 +28,7 @@ void set_run(config::Config& config, const NarrowOptions& options) {
   train.log_every = 1;
   train.evaluate_every = options.evaluates ? 1 : 0;
   train.initial_loss_scale = std::min(train.initial_loss_scale, most_loss_scale);
+  if (config.layout.outer_every > 0) config.layout.outer_every = options.steps;  // copies meet at the end
   config.checkpoint.folder = options.folder.string();
   config.checkpoint.every = 0;  // at the end
   config.checkpoint.keep_every = 0;

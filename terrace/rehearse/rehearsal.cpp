@@ -157,7 +157,8 @@ Rehearsal rehearse(const config::Config& config, const plan::Target& target, con
   rehearsal.step_seconds = notes.step_seconds;
   rehearsal.losses = notes.step_losses;
   if (clocked) rehearsal.clocked = clocked->steps();
-  if (options.compares) {
+  // Copies that train by themselves have losses of their own.
+  if (options.compares && run.config().layout.outer_every == 0) {
     const Activity activity("training the same model on one rank, and in double precision");
     rehearsal.loss_error = loss_error(run.config(), notes.losses);
   }

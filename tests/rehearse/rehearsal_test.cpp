@@ -6,7 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "terrace/machine/machine.h"
@@ -78,6 +81,38 @@ TEST(Rehearsals, AGraphNetworkHasTheLossesOfOneRank) {
                                               "data.most_atoms=30", "data.average_edges=60", "data.most_edges=400"});
   const Rehearsal rehearsal = rehearsed(config, 8, 0);
   EXPECT_TRUE(rehearsal.holds()) << rehearsal.loss_error->ratio();
+}
+
+Rehearsal timed(std::map<int64_t, double> slow_ranks = {}) {
+  const ScratchFolder folder;
+  const config::Config config = gpt({"layout.tensor=2", "layout.pipeline=4", "layout.sharding=zero1"});
+  return rehearse(config, frontier(16),
+                  {.narrow = {.steps = 3, .folder = folder.path() / "run"},
+                   .compares = false,
+                   .timed = true,
+                   .micro_batches = 8,
+                   .slow_ranks = std::move(slow_ranks)});
+}
+
+// The clocks know of no list but that of the executor: that they agree says that the simulation has its order and
+// waits.
+TEST(Rehearsals, ClocksShowTheSimulatedStep) {
+  const Rehearsal rehearsal = timed();
+  ASSERT_TRUE(rehearsal.clocked.has_value());
+  const ClockedSteps& clocked = *rehearsal.clocked;
+  ASSERT_EQ(clocked.seconds.size(), 3U);
+  EXPECT_NEAR(clocked.seconds.back(), clocked.simulated_seconds, 0.05 * clocked.simulated_seconds);
+  EXPECT_EQ(clocked.other_order, "");
+  EXPECT_LT(std::abs(clocked.shift_seconds), 0.01 * clocked.simulated_seconds);
+  EXPECT_NEAR(clocked.exposed_seconds, clocked.simulated_exposed_seconds, 0.01 * clocked.simulated_seconds);
+}
+
+// A rank of the last stage that computes twice as long makes nearly all of the step as much longer.
+TEST(Rehearsals, ASlowRankMakesTheStepLonger) {
+  const double without = timed().clocked->seconds.back();
+  const double with = timed({{15, 1.0}}).clocked->seconds.back();
+  EXPECT_GT(with, 1.5 * without);
+  EXPECT_LT(with, 2.1 * without);
 }
 
 TEST(Rehearsals, AWrongLossDoesNotHold) {
