@@ -30,7 +30,7 @@ def times_of(terrace, folder, name, steps, *settings):
     """The time of each step, from the end of the one before to its own, after the first ones."""
     run = folder / name
     values = [f"data.train=[\"{folder}/text\"]", f"data.tokenizer={folder}/tokenizer.model", f"train.steps={steps}", "train.evaluate_every=0",
-              "train.threads=1", "layout.pipeline=1", "layout.tensor=1", "layout.sequence_parallel=false", "layout.schedule=1f1b",
+              "train.threads=1", "optimizer.warmup_steps=0", "layout.pipeline=1", "layout.tensor=1", "layout.sequence_parallel=false", "layout.schedule=1f1b",
               "checkpoint.every=0", f"checkpoint.folder={run}", *settings]  # fmt: skip
     command = [terrace, "train", ROOT / "configs/demo.toml", "--ranks", "2", "--no-doctor"]
     for value in values:

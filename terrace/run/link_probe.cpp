@@ -39,7 +39,8 @@ double median_of(std::vector<double> values) {
 
 }  // namespace
 
-LinkProbe::LinkProbe(std::vector<comm::Comm*> groups, comm::Comm& all) : groups_(std::move(groups)), all_(all) {
+LinkProbe::LinkProbe(std::vector<comm::Comm*> groups, comm::Comm& all, double least_seconds)
+    : groups_(std::move(groups)), all_(all), least_seconds_(least_seconds) {
   std::erase_if(groups_, [](const comm::Comm* group) { return group->size() < 2; });
 }
 
@@ -118,6 +119,7 @@ std::vector<SlowLink> LinkProbe::find_slow() {
   for (size_t rank = 0; rank < told.size(); ++rank) {
     const Told& one = told[rank];
     if (one.from < 0 || one.ratio < (1 + least_excess) * usual_ratio) continue;
+    if (one.seconds - one.usual_seconds < least_seconds_) continue;
     slow.push_back({.from = static_cast<int64_t>(one.from),
                     .to = static_cast<int64_t>(rank),
                     .seconds = one.seconds,

@@ -29,8 +29,10 @@ struct ProbedLinks {
 
 class LinkProbe {
  public:
-  // `groups` are those of this rank, in the order in which all ranks have them; `all` has all ranks.
-  LinkProbe(std::vector<comm::Comm*> groups, comm::Comm& all);
+  // `groups` are those of this rank, in the order in which all ranks have them; `all` has all ranks. A link whose
+  // messages take less than `least_seconds` longer than usual is not slow: on shared cores a rank may begin so much
+  // later to receive.
+  LinkProbe(std::vector<comm::Comm*> groups, comm::Comm& all, double least_seconds = 0);
 
   // Times a message from each member to others of its group, several times, and keeps the shortest times as the usual
   // ones. In groups of up to nine members each pair is measured, in larger ones those whose distance is a power of two.
@@ -56,6 +58,7 @@ class LinkProbe {
 
   std::vector<comm::Comm*> groups_;
   comm::Comm& all_;
+  double least_seconds_;
   std::vector<Link> usual_;
 };
 

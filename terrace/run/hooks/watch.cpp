@@ -26,6 +26,8 @@ using observe::SlowRank;
 using observe::watch_window;
 
 constexpr size_t numbers_of_rank = 4 + observe::num_work_kinds;
+// From a message to the moment when a rank that shares its core has woken.
+constexpr double longest_wake_seconds = 500e-6;
 // Ranks that are named in the log one by one; of more the rest is counted.
 constexpr size_t most_ranks_named = 4;
 
@@ -49,7 +51,10 @@ class WatchHook : public train::Hook {
     shares_cores_ = trainer.device().is_cpu() && mesh.topology().ranks_per_node * threads > usable_cores();
     times_.emplace(trainer.device(), trainer.cut().groups_of_step(), shares_cores_);
     trainer.time_steps(&*times_);
-    if (trainer.device().is_cpu()) probe_.emplace(groups_with_data(trainer.cut()), *trainer.cut().groups.control);
+    if (trainer.device().is_cpu()) {
+      probe_.emplace(groups_with_data(trainer.cut()), *trainer.cut().groups.control,
+                     shares_cores_ ? longest_wake_seconds : 0);
+    }
   }
 
   void after_step(train::Trainer& trainer, const train::StepReport& report) override {
