@@ -267,6 +267,8 @@ std::string memory_copies(const Config& c) {
                                          "or give memory_every, such as 10";
 }
 
+const std::vector<std::string> ramp_keys = {"train.ramp_start", "train.ramp_increment"};
+const std::vector<std::string> check_keys = {"train.check_states_every", "train.check_computation_every"};
 const std::vector<std::string> sharding_keys = {"layout.sharding", "layout.shard_weights", "layout.shard_gradients",
                                                 "layout.shard_optimizer"};
 
@@ -283,15 +285,9 @@ const std::vector<IdleRule>& core_idle_rules() {
        .off = "0",
        .beside = evaluation_size},
       {.key = "train.ramp_increment", .causes = {"train.ramp_start"}, .off = "0", .beside = rest_of_ramp},
-      {.key = "train.ramp_samples",
-       .causes = {"train.ramp_start", "train.ramp_increment"},
-       .off = "0",
-       .beside = rest_of_ramp},
+      {.key = "train.ramp_samples", .causes = ramp_keys, .off = "0", .beside = rest_of_ramp},
       {.key = "train.noise_scale_every", .causes = {}, .on = one_micro_batch},
-      {.key = "train.on_corruption",
-       .causes = {"train.check_states_every", "train.check_computation_every"},
-       .off = "\"stop\"",
-       .beside = after_checks},
+      {.key = "train.on_corruption", .causes = check_keys, .off = "\"stop\"", .beside = after_checks},
       {.key = "train.spike_threshold", .causes = {"train.on_spike"}, .beside = of_spikes},
       {.key = "train.spike_window", .causes = {"train.on_spike"}, .beside = of_spikes},
       {.key = "train.initial_loss_scale", .causes = {"train.precision"}, .beside = loss_scale},

@@ -53,7 +53,7 @@ TEST(Digest, ChangesOfSeveralWordsShow) {
 }
 
 TEST(Digest, IsTheSameByOperationsOfTorchAndWithAnyThreads) {
-  for (const int64_t bytes : {0, 5, 8, 4096, (int64_t{1} << 20) + 12}) {
+  for (const int64_t bytes : {int64_t{0}, int64_t{5}, int64_t{8}, int64_t{4096}, (int64_t{1} << 20) + 12}) {
     const at::Tensor tensor = random_bytes(bytes);
     at::set_num_threads(1);
     const uint64_t digest = digest_of(tensor);

@@ -10,9 +10,9 @@
 namespace terrace::run {
 namespace {
 
-class ProfiledRun : public train::TinyRun {};
+class RunWithProfiles : public train::TinyRun {};
 
-TEST_F(ProfiledRun, HasEachRankWithWaitsMemoryAndTheCriticalPath) {
+TEST_F(RunWithProfiles, HasEachRankWithWaitsMemoryAndTheCriticalPath) {
   const std::filesystem::path folder = folder_ / "run";
   observe::ProfiledRanks reported;
   run_training(tiny_config({"layout.pipeline=2", "layout.sharding=zero2", "train.micro_batch=1", "train.threads=1"}),
@@ -42,7 +42,7 @@ TEST_F(ProfiledRun, HasEachRankWithWaitsMemoryAndTheCriticalPath) {
   EXPECT_EQ(summary.at("profile").at("sentences"), Json(observe::sentences_of(*profiled)));
 }
 
-TEST_F(ProfiledRun, OfOneRankHasNoOtherRanks) {
+TEST_F(RunWithProfiles, OfOneRankHasNoOtherRanks) {
   run_training(tiny_config({"train.threads=1"}), {.ranks = 1, .profile_steps = 3});
   EXPECT_FALSE(observe::read_rank_profiles(folder_ / "run"));
 }
