@@ -29,9 +29,9 @@ constexpr int64_t nodes_of_a_copy = 2;
 
 // How many times the copies in memory (checkpoint.memory_every) hold a rank's states on its machine: the copy that is
 // being written, and what two copies, the last whole one and the new one, hold of the node and of the one before it.
-int64_t memory_copies_of_states(const config::Config& config, bool is_one_node) {
+int64_t memory_copies_of_states(const config::Config& config, bool on_one_node) {
   if (config.checkpoint.memory_every == 0) return 0;
-  return 1 + 2 * (is_one_node ? 1 : nodes_of_a_copy);
+  return 1 + 2 * (on_one_node ? 1 : nodes_of_a_copy);
 }
 
 bool is_one_node(const config::Config& config, int64_t ranks, int64_t here) {
@@ -89,9 +89,9 @@ MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, in
 // The master weight and two moments of each parameter, and the buffers: of the ranks that hold an element, one copies
 // it. Errors of quantized gradients are each rank's own, and copied too.
 double copied_bytes(const PlannedRun& run, int64_t stage, const StageMemory& memory) {
-  const bool is_one_node = run.mesh.size() <= run.mesh.topology().ranks_per_node;
+  const bool on_one_node = is_one_node(run.config, run.mesh.size(), run.mesh.topology().ranks_per_node);
   const int64_t copies =
-      memory_copies_of_states(run.config, is_one_node) + (run.config.checkpoint.saves_beside_training() ? 1 : 0);
+      memory_copies_of_states(run.config, on_one_node) + (run.config.checkpoint.saves_beside_training() ? 1 : 0);
   const double shared = checkpoint_bytes_per_parameter * static_cast<double>(run.stage_elements(stage)) +
                         static_cast<double>(run.buffer_bytes(stage));
   double bytes = shared / static_cast<double>(run.sizes.ranks) + memory.of(MemoryKind::feedback);

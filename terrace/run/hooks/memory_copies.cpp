@@ -4,13 +4,12 @@
 
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "terrace/base/files/temporary_name.h"
 #include "terrace/base/terminal/log.h"
 #include "terrace/profile/record.h"
-#include "terrace/run/hooks/finite_weights.h"
+#include "terrace/run/hooks/before_write.h"
 #include "terrace/run/hooks/hooks.h"
 
 namespace terrace::run {
@@ -35,7 +34,7 @@ class MemoryHook : public train::Hook {
         .memory = config.memory_folder,
         .run_folder = config.folder,
         .node = node_of(trainer.config(), world),
-        .before_write = [this](const checkpoint::State& state) { before_write(state); },
+        .before_write = [this](const checkpoint::State& state) { before_write(state, metrics_); },
         .ranks = ranks_.get()});
     if (trainer.rank() != 0) return;
     if (saver_->nodes() == 1) {
@@ -63,16 +62,6 @@ class MemoryHook : public train::Hook {
   }
 
  private:
-  void before_write(const checkpoint::State& state) {
-    check_finite(state);
-    if (!metrics_) return;
-    try {
-      metrics_->sync();
-    } catch (const std::system_error& error) {
-      log_warning("{}", error.what());  // the copy is worth more than the lines of metrics
-    }
-  }
-
   SharedMetrics metrics_;
   int64_t every_;
   std::unique_ptr<comm::Comm> ranks_;

@@ -1,13 +1,12 @@
 // Saves checkpoints at the configured steps, in the background, and at the end of a run.
 #include <memory>
-#include <system_error>
 
 #include "terrace/base/error.h"
 #include "terrace/base/terminal/log.h"
 #include "terrace/checkpoint/background.h"
 #include "terrace/checkpoint/folder.h"
 #include "terrace/profile/record.h"
-#include "terrace/run/hooks/finite_weights.h"
+#include "terrace/run/hooks/before_write.h"
 #include "terrace/run/hooks/hooks.h"
 
 namespace terrace::run {
@@ -25,7 +24,7 @@ class SaveHook : public train::Hook {
           .folder = config_.folder,
           .retention = retention(),
           .staging = config_.staging,
-          .before_write = [this](const checkpoint::State& state) { before_write(state); },
+          .before_write = [this](const checkpoint::State& state) { before_write(state, metrics_); },
           .ranks = &trainer.saving_group()});
     }
   }
@@ -63,19 +62,8 @@ class SaveHook : public train::Hook {
  private:
   checkpoint::Retention retention() const { return {.keep = config_.keep, .keep_every = config_.keep_every}; }
 
-  void before_write(const checkpoint::State& state) {
-    check_finite(state);
-    if (!metrics_) return;
-    try {
-      metrics_->sync();
-    } catch (const std::system_error& error) {
-      // The checkpoint is worth more than the lines of metrics.
-      log_warning("{}", error.what());
-    }
-  }
-
   void save(const checkpoint::State& state) {
-    before_write(state);
+    before_write(state, metrics_);
     const std::string path = checkpoint::save(config_.folder, state, retention(), ranks_).string();
     if (metrics_) log_info("checkpoint {}", path);
     saved_step_ = state.step;
