@@ -9,6 +9,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
+#include "terrace/base/lower_median.h"
 #include "terrace/base/text/json_record.h"
 #include "terrace/base/text/units.h"
 
@@ -22,13 +23,6 @@ bool is_wait(const std::string& name) { return name.starts_with("waits"); }
 bool is_known(const std::string& name) { return name != "other"; }
 
 std::string percent_text(double share) { return fmt::format("{:.0f}%", 100 * share); }
-
-// The lower one of the two middle values.
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -130,7 +124,7 @@ std::vector<std::string> sentences_of(const ProfiledRanks& profiled) {
   for (const RankProfile& rank : ranks) {
     if (rank.stage == slowest->stage) of_stage.push_back(rank.computing());
   }
-  const double usual = median_of(of_stage);
+  const double usual = lower_median(of_stage);
   sentences.push_back(fmt::format(
       "slowest rank: {}{} computes for {}{}", slowest->rank, slowest->place.empty() ? "" : " (" + slowest->place + ")",
       format_seconds(slowest->computing()),

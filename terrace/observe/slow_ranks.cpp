@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/base/lower_median.h"
 #include "terrace/base/text/units.h"
 
 namespace terrace::observe {
@@ -25,14 +26,6 @@ constexpr int64_t windows_in_succession = 2;
 // Shorter differences are not worth a look at the machine.
 constexpr double least_seconds = 3e-4;
 constexpr size_t kept_windows = 32, noise_windows = 8, windows_of_noise = 2, windows_of_past = 3;
-
-// The lower one of the two middle values, so that of two ranks the faster one counts.
-double lower_median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 double median_of(const std::vector<RankTimes>& ranks, const std::vector<int64_t>& of, double RankTimes::*field) {
   std::vector<double> values;

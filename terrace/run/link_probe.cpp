@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "terrace/base/lower_median.h"
 #include "terrace/base/text/units.h"
 
 namespace terrace::run {
@@ -28,13 +29,6 @@ std::vector<int64_t> distances(int64_t members) {
        distance = members <= most_members_in_pairs ? distance + 1 : 2 * distance)
     all.push_back(distance);
   return all;
-}
-
-// The lower one of the two middle values.
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace
@@ -72,10 +66,11 @@ std::vector<LinkProbe::Link> LinkProbe::measure() {
 
 void LinkProbe::measure_usual() { usual_ = measure(); }
 
-std::vector<LinkProbe::Told> LinkProbe::gathered(const Told& own) {
-  std::vector<Told> told(static_cast<size_t>(all_.size()));
-  all_.all_gather(&own, told.data(), sizeof(Told) / sizeof(double), comm::Type::fp64, {.what = "measure links"}).wait();
-  return told;
+std::vector<LinkProbe::WorstLink> LinkProbe::gathered(const WorstLink& own) {
+  std::vector<WorstLink> worst(static_cast<size_t>(all_.size()));
+  all_.all_gather(&own, worst.data(), sizeof(WorstLink) / sizeof(double), comm::Type::fp64, {.what = "measure links"})
+      .wait();
+  return worst;
 }
 
 ProbedLinks LinkProbe::measure_all() {
@@ -83,22 +78,23 @@ ProbedLinks LinkProbe::measure_all() {
   const auto own = std::ranges::max_element(links, {}, &Link::seconds);
   std::vector<double> seconds;
   ProbedLinks found;
-  const std::vector<Told> told =
-      gathered(own == links.end() ? Told{} : Told{.from = static_cast<double>(own->from), .seconds = own->seconds});
-  for (size_t rank = 0; rank < told.size(); ++rank) {
-    if (told[rank].from < 0) continue;
-    seconds.push_back(told[rank].seconds);
-    if (found.slowest && told[rank].seconds <= found.slowest->seconds) continue;
-    found.slowest = SlowLink{
-        .from = static_cast<int64_t>(told[rank].from), .to = static_cast<int64_t>(rank), .seconds = told[rank].seconds};
+  const std::vector<WorstLink> worst = gathered(
+      own == links.end() ? WorstLink{} : WorstLink{.from = static_cast<double>(own->from), .seconds = own->seconds});
+  for (size_t rank = 0; rank < worst.size(); ++rank) {
+    if (worst[rank].from < 0) continue;
+    seconds.push_back(worst[rank].seconds);
+    if (found.slowest && worst[rank].seconds <= found.slowest->seconds) continue;
+    found.slowest = SlowLink{.from = static_cast<int64_t>(worst[rank].from),
+                             .to = static_cast<int64_t>(rank),
+                             .seconds = worst[rank].seconds};
   }
-  if (!seconds.empty()) found.usual_seconds = median_of(std::move(seconds));
+  if (!seconds.empty()) found.usual_seconds = lower_median(std::move(seconds));
   return found;
 }
 
 std::vector<SlowLink> LinkProbe::find_slow() {
   const std::vector<Link> now = measure();
-  Told own;
+  WorstLink own;
   for (size_t i = 0; i < now.size(); ++i) {
     const double ratio = now[i].seconds / usual_[i].seconds;
     if (ratio <= own.ratio) continue;
@@ -107,17 +103,17 @@ std::vector<SlowLink> LinkProbe::find_slow() {
            .usual_seconds = usual_[i].seconds,
            .ratio = ratio};
   }
-  const std::vector<Told> told = gathered(own);
+  const std::vector<WorstLink> worst = gathered(own);
   std::vector<double> ratios;
-  for (const Told& one : told) {
+  for (const WorstLink& one : worst) {
     if (one.from >= 0) ratios.push_back(one.ratio);
   }
   if (ratios.empty()) return {};
   // Both of two ranks may have seen the slow link.
-  const double usual_ratio = ratios.size() > 2 ? std::max(1.0, median_of(ratios)) : 1.0;
+  const double usual_ratio = ratios.size() > 2 ? std::max(1.0, lower_median(ratios)) : 1.0;
   std::vector<SlowLink> slow;
-  for (size_t rank = 0; rank < told.size(); ++rank) {
-    const Told& one = told[rank];
+  for (size_t rank = 0; rank < worst.size(); ++rank) {
+    const WorstLink& one = worst[rank];
     if (one.from < 0 || one.ratio < (1 + least_excess) * usual_ratio) continue;
     if (one.seconds - one.usual_seconds < least_seconds_) continue;
     slow.push_back({.from = static_cast<int64_t>(one.from),

@@ -50,11 +50,11 @@ class LinkProbe {
     double seconds = 0;
   };
   // The message of a rank to all others about one of its links.
-  struct Told {
+  struct WorstLink {
     double from = -1, seconds = 0, usual_seconds = 0, ratio = 0;
   };
   std::vector<Link> measure();
-  std::vector<Told> gathered(const Told& own);
+  std::vector<WorstLink> gathered(const WorstLink& own);
 
   std::vector<comm::Comm*> groups_;
   comm::Comm& all_;
