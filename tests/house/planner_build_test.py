@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 from report_runs import write_run  # noqa: E402
 
 NEEDED = ("data", "report", "plan", "simulate", "search", "explain", "launch", "status", "keep-node", "completion", "man")
-MISSING = ("train", "evaluate", "generate", "forecast", "score", "export", "import", "verify", "calibrate",
+MISSING = ("train", "evaluate", "generate", "forecast", "score", "export", "import", "verify", "rehearse", "calibrate",
            "ensemble", "predict", "doctor")
 
 
