@@ -15,6 +15,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/base/system/cores.h"
+#include "terrace/base/system/sleeping_threads.h"
 #include "terrace/base/terminal/log.h"
 #include "terrace/comm/threads/thread_comm.h"
 #include "terrace/comm/threads/thread_ranks.h"
@@ -37,19 +38,14 @@ class ThreadWorld : public World {
  private:
   ThreadRanks& all_;
   const int64_t rank_;
-  std::map<std::pair<std::string, std::vector<int64_t>>, int64_t> connections_;
+  std::map<const mesh::Group*, int64_t> connections_;  // how many of each shared group
 };
 
 std::unique_ptr<Comm> ThreadWorld::connect(const mesh::Group& group, const std::vector<mesh::Direction>&) {
-  std::vector<int64_t> sorted = group.ranks;
-  std::sort(sorted.begin(), sorted.end());
-  TERRACE_CHECK(!sorted.empty() && sorted.front() >= 0 && sorted.back() < size() &&
-                    std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(),
-                "group {} has ranks {} of a world of {}", group.name, fmt::join(group.ranks, ", "), size());
-  const auto own = std::find(group.ranks.begin(), group.ranks.end(), rank_);
-  TERRACE_CHECK(own != group.ranks.end(), "rank {} is not in group {}", rank_, group.name);
-  const int64_t occurrence = connections_[{group.name, group.ranks}]++;
-  return std::make_unique<ThreadComm>(all_, all_.channel(group, occurrence), own - group.ranks.begin());
+  const mesh::Group& shared = all_.shared(group);
+  const auto own = std::find(shared.ranks.begin(), shared.ranks.end(), rank_);
+  TERRACE_CHECK(own != shared.ranks.end(), "rank {} is not in group {}", rank_, group.name);
+  return std::make_unique<ThreadComm>(all_, all_.channel(shared, connections_[&shared]++), own - shared.ranks.begin());
 }
 
 void ThreadWorld::use_gpu(int) {
@@ -99,6 +95,7 @@ void run_rank(ThreadRanks& all, int64_t rank, const std::function<void(World&)>&
 
 void run_threads(int64_t ranks, const WorldOptions& options, const std::function<void(World&)>& rank_main) {
   TERRACE_CHECK(ranks >= 1, "{} ranks", ranks);
+  expect_sleeping_threads(ranks);
   ThreadRanks all(ranks, options);
   std::vector<std::thread> threads;
   threads.reserve(static_cast<size_t>(ranks));
