@@ -92,9 +92,8 @@ Diagnosis diagnose_by_node(comm::World& world, int64_t ranks_per_node, Readings 
   const auto all = world.connect(mesh::all_ranks("doctor", world.size()));
   if (ranks_per_node == world.size()) return diagnose_together(*all, own);
   own.nodes = world.size() / ranks_per_node;
-  mesh::Group node{"doctor of a node", {}};
-  const int64_t first = world.rank() - world.rank() % ranks_per_node;
-  for (int64_t rank = first; rank < first + ranks_per_node; ++rank) node.ranks.push_back(rank);
+  const mesh::Group node =
+      mesh::spaced_ranks("doctor of a node", world.rank() - world.rank() % ranks_per_node, ranks_per_node, 1);
   const std::vector<Finding> of_node = diagnose_together(*world.connect(node), own).findings;
   // Other ranks of the node have findings without text.
   const auto own_finding = [&](size_t number) {

@@ -476,9 +476,7 @@ class Calibration {
   }
 
   static mesh::Group group_of(int64_t first, int64_t number, int64_t stride) {
-    mesh::Group group{.name = "calibrate", .ranks = {}};
-    for (int64_t i = 0; i < number; ++i) group.ranks.push_back(first + i * stride);
-    return group;
+    return mesh::spaced_ranks("calibrate", first, number, stride);
   }
 
   comm::World& world_;

@@ -108,16 +108,26 @@ int64_t Mesh::rank_at(const std::vector<int64_t>& coordinates) const {
 Group Mesh::group(int64_t rank, std::string_view axis) const {
   const size_t index = index_of(axis);
   const int64_t step = stride(index), first = rank - coordinate(rank, axis) * step;
-  Group group{.name = std::string(axis), .ranks = {}};
-  for (int64_t i = 0; i < axes_[index].size; ++i) group.ranks.push_back(first + i * step);
-  return group;
+  return spaced_ranks(std::string(axis), first, axes_[index].size, step);
 }
 
-Group all_ranks(std::string name, int64_t ranks) {
-  Group group{.name = std::move(name), .ranks = std::vector<int64_t>(static_cast<size_t>(ranks))};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  return group;
+Group Mesh::same_coordinate(int64_t rank, std::string_view axis, std::string name) const {
+  const size_t index = index_of(axis);
+  const int64_t step = stride(index), own = coordinate(rank, axis);
+  std::vector<int64_t> ranks;
+  for (int64_t first = own * step; first < size_; first += step * axes_[index].size) {
+    for (int64_t i = 0; i < step; ++i) ranks.push_back(first + i);
+  }
+  return {std::move(name), std::move(ranks)};
 }
+
+Group spaced_ranks(std::string name, int64_t first, int64_t number, int64_t step) {
+  std::vector<int64_t> ranks(static_cast<size_t>(number));
+  for (int64_t i = 0; i < number; ++i) ranks[static_cast<size_t>(i)] = first + i * step;
+  return {std::move(name), std::move(ranks)};
+}
+
+Group all_ranks(std::string name, int64_t ranks) { return spaced_ranks(std::move(name), 0, ranks, 1); }
 
 std::string overview(const Mesh& mesh, const std::vector<Group>& further) {
   std::string text;

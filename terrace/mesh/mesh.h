@@ -47,6 +47,8 @@ class Mesh {
   int64_t rank_at(const std::vector<int64_t>& coordinates) const;
   // The ranks that differ from this one only in their coordinate on the axis, in order. The group has the axis' name.
   Group group(int64_t rank, std::string_view axis) const;
+  // The ranks with this one's coordinate on the axis, in order.
+  Group same_coordinate(int64_t rank, std::string_view axis, std::string name) const;
 
  private:
   size_t index_of(std::string_view axis) const;

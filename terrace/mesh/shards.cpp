@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/config/shard_groups.h"
@@ -172,9 +173,9 @@ Hops hops_of(const std::vector<int64_t>& members, const ShardSizes& sizes, int64
 
 Group ranks_of(const std::vector<int64_t>& data_coordinates, const char* name, const Mesh& mesh, int64_t rank) {
   const std::vector<int64_t> data = mesh.group(rank, "data").ranks;
-  Group group{.name = name, .ranks = {}};
-  for (const int64_t coordinate : data_coordinates) group.ranks.push_back(data.at(coordinate));
-  return group;
+  std::vector<int64_t> ranks;
+  for (const int64_t coordinate : data_coordinates) ranks.push_back(data.at(coordinate));
+  return {name, std::move(ranks)};
 }
 
 int64_t parameter_alignment(const config::LayoutConfig& layout) {

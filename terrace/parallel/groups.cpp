@@ -41,14 +41,6 @@ void for_groups(const GroupOfMovement& movement, const mesh::ShardPlace& place, 
   body(schedule::group_of(movement.movement, Hop::rails), hops.rails, Hop::rails);
 }
 
-mesh::Group with_same_data(const mesh::Mesh& mesh, int64_t rank) {
-  mesh::Group group{.name = "model_parallel", .ranks = {}};
-  for (int64_t other = 0; other < mesh.size(); ++other) {
-    if (mesh.coordinate(other, "data") == mesh.coordinate(rank, "data")) group.ranks.push_back(other);
-  }
-  return group;
-}
-
 }  // namespace
 
 std::vector<comm::Comm*> DataGroups::of_movements() const {
@@ -83,7 +75,7 @@ DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::Shard
   if (sizes.has_local_copies()) {
     groups.copy = world.connect(mesh::ranks_of(groups.place.copy, "copy", mesh, world.rank()));
   }
-  groups.model_parallel = world.connect(with_same_data(mesh, world.rank()));
+  groups.model_parallel = world.connect(mesh.same_coordinate(world.rank(), "data", "model_parallel"));
   groups.control = world.connect(mesh::all_ranks("control", world.size()));
   groups.saving = world.connect(mesh::all_ranks("saving", world.size()));
   groups.saving->lift_time_limit();  // the time of a write to disk has no bound

@@ -74,11 +74,10 @@ Stage::Stage(models::Model& model, comm::World& world, const schedule::ResolvedL
     }
   }
   TERRACE_CHECK(stages.size() == 0 || stages.size() == 2, "{} stages share parameters", stages.size());
-  mesh::Group sharing{.name = "tied", .ranks = {}};
+  std::vector<int64_t> sharing;
   const std::vector<int64_t> ranks = layout.mesh.group(world.rank(), "pipeline").ranks;
-  for (const int64_t stage : shared_.empty() ? std::set<int64_t>{stage_} : stages)
-    sharing.ranks.push_back(ranks[stage]);
-  sharing_ = world.connect(sharing);
+  for (const int64_t stage : shared_.empty() ? std::set<int64_t>{stage_} : stages) sharing.push_back(ranks[stage]);
+  sharing_ = world.connect({.name = "tied", .ranks = std::move(sharing)});
   for (int64_t number = 0; number <= partition_.last(); ++number) {
     const bool kept = std::ranges::binary_search(own_.held, number);
     const bool copy = std::ranges::binary_search(own_.copies, number);

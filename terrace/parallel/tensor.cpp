@@ -28,7 +28,7 @@ int64_t ranks_that_share(const std::vector<nn::Parameter*>& parameters, int64_t 
 mesh::Group sharing_group(const mesh::Mesh& mesh, int64_t rank, int64_t size) {
   const std::vector<int64_t> all = mesh.group(rank, "tensor").ranks;
   const int64_t first = mesh.coordinate(rank, "tensor") / size * size;
-  return {.name = "tensor_sharing", .ranks = {all.begin() + first, all.begin() + first + size}};
+  return {.name = "tensor_sharing", .ranks = std::vector<int64_t>(all.begin() + first, all.begin() + first + size)};
 }
 
 }  // namespace

@@ -161,9 +161,8 @@ std::shared_ptr<data::NodeLinks> DataStage::links_of(comm::World& world,
              neighbours ? "" : "; no node has shares of its own, so all are read from their source");
   }
   if (!neighbours || reader_ != 0) return nullptr;
-  mesh::Group leaders{.name = "stage", .ranks = {}};
-  for (int64_t rank = 0; rank < world.size(); rank += node_size_) leaders.ranks.push_back(rank);
-  std::unique_ptr<comm::Comm> comm = world.connect(leaders);
+  std::unique_ptr<comm::Comm> comm =
+      world.connect(mesh::spaced_ranks("stage", 0, (world.size() + node_size_ - 1) / node_size_, node_size_));
   const ShareNeighbours own = (*neighbours)[static_cast<size_t>(rank_ / node_size_)];
   if (own.giver < 0) return nullptr;
   return std::make_shared<CommLinks>(std::move(comm), own);

@@ -20,6 +20,17 @@ TEST(Mesh, CountsTheInnermostAxisFastest) {
   EXPECT_EQ(mesh.group(9, "data").ranks, (Ranks{7, 9, 11}));
   EXPECT_EQ(mesh.group(9, "pipeline").ranks, (Ranks{3, 9}));
   EXPECT_EQ(mesh.group(9, "data").name, "data");
+  EXPECT_EQ(mesh.same_coordinate(9, "data", "others").ranks, (Ranks{2, 3, 8, 9}));
+  EXPECT_EQ(mesh.same_coordinate(9, "tensor", "others").ranks, (Ranks{1, 3, 5, 7, 9, 11}));
+  EXPECT_EQ(mesh.same_coordinate(9, "pipeline", "others").name, "others");
+}
+
+TEST(Group, RanksAreSpacedAndCopiesShareThem) {
+  const Group group = spaced_ranks("leaders", 2, 3, 4);
+  EXPECT_EQ(group.ranks, (Ranks{2, 6, 10}));
+  const Group copy = group;
+  EXPECT_EQ(&copy.ranks.values(), &group.ranks.values());
+  EXPECT_EQ(all_ranks("all", 3), (Group{"all", {0, 1, 2}}));
 }
 
 TEST(Mesh, EveryRankIsWhereItsCoordinatesSay) {

@@ -37,16 +37,13 @@ const std::vector<Grid> grids = {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {2, 2}, {4, 1},
 struct GridGroups {
   GridGroups(comm::World& world, const Grid& grid) {
     const int64_t own_inner = world.rank() % grid.inner, own_outer = world.rank() / grid.inner;
-    mesh::Group of_inner{.name = "inner", .ranks = {}}, of_outer{.name = "outer", .ranks = {}};
-    mesh::Group of_blocks{.name = "single", .ranks = {}};
+    std::vector<int64_t> of_blocks;
     for (int64_t i = 0; i < grid.inner; ++i) {
-      of_inner.ranks.push_back(own_outer * grid.inner + i);
-      for (int64_t j = 0; j < grid.outer; ++j) of_blocks.ranks.push_back(j * grid.inner + i);
+      for (int64_t j = 0; j < grid.outer; ++j) of_blocks.push_back(j * grid.inner + i);
     }
-    for (int64_t j = 0; j < grid.outer; ++j) of_outer.ranks.push_back(j * grid.inner + own_inner);
-    inner = world.connect(of_inner);
-    outer = world.connect(of_outer);
-    single = world.connect(of_blocks);
+    inner = world.connect(mesh::spaced_ranks("inner", own_outer * grid.inner, grid.inner, 1));
+    outer = world.connect(mesh::spaced_ranks("outer", own_inner, grid.outer, grid.inner));
+    single = world.connect({"single", std::move(of_blocks)});
   }
 
   Route route() const { return {*inner, *outer}; }

@@ -22,11 +22,7 @@ Machine round_machine() {
 }
 
 // `ranks` ranks from 0 on, `stride` apart.
-mesh::Group group_of(int64_t ranks, int64_t stride = 1) {
-  mesh::Group group;
-  for (int64_t i = 0; i < ranks; ++i) group.ranks.push_back(i * stride);
-  return group;
-}
+mesh::Group group_of(int64_t ranks, int64_t stride = 1) { return mesh::spaced_ranks("", 0, ranks, stride); }
 
 CollectiveTime time_of(CollectiveKind collective, double bytes, const mesh::Group& group,
                        const std::vector<Algorithm>& algorithms = {Algorithm::ring}) {

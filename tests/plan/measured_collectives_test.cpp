@@ -49,11 +49,7 @@ std::vector<Row> rows_of(const std::string& file) {
 }
 
 // `ranks` ranks from 0 on, `stride` apart.
-mesh::Group ranks_apart(int64_t ranks, int64_t stride = 1) {
-  mesh::Group group;
-  for (int64_t i = 0; i < ranks; ++i) group.ranks.push_back(i * stride);
-  return group;
-}
+mesh::Group ranks_apart(int64_t ranks, int64_t stride = 1) { return mesh::spaced_ranks("", 0, ranks, stride); }
 
 // A small gather or sum of the replicas of 175B on LUMI: a die in each of several nodes, all dies at a time.
 struct SmallCall {

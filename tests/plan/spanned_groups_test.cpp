@@ -51,8 +51,7 @@ TEST(OverGroups, ShareLinksAndPayTheLatencyBetweenGroups) {
   const std::vector<Algorithm> ring = {Algorithm::ring};
   const auto gather = [&](int64_t groups) {
     const machine::Machine machine = machine::over_groups(dragonfly(), 32, groups);
-    mesh::Group ranks;
-    for (int64_t node = 0; node < 8; ++node) ranks.ranks.push_back(4 * node);
+    const mesh::Group ranks = mesh::spaced_ranks("data", 0, 8, 4);
     return collective_time(CollectiveKind::all_gather, 80, place_of(ranks, machine, 32), machine, ring);
   };
   // Four such groups of ranks send 70 bytes out of a node, over two links of 5 bytes/s, and out of a group over four.

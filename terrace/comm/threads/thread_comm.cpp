@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <limits>
 #include <memory>
@@ -21,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto spin_time = std::chrono::microseconds(50);  // about what waking a sleeping thread costs
 constexpr int64_t all_pieces = std::numeric_limits<int64_t>::max();
+constexpr std::array<int64_t, 2> both = {0, 1};  // the ends of a message
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -296,7 +298,7 @@ QueueView& ThreadComm::view_for(const Call& call) {
                                         .queue = queue,
                                         .group = channel_.group,
                                         .ranks = {rank(sender), rank(receiver)},
-                                        .in_rank_order = {0, 1},
+                                        .in_rank_order = both,
                                         .own = sends ? 0 : 1,
                                         .next = queue.start()})
       .first->second;

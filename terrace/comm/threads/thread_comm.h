@@ -3,8 +3,7 @@
 
 #include <cstdint>
 #include <map>
-#include <string>
-#include <vector>
+#include <span>
 
 #include "terrace/comm/comm.h"
 #include "terrace/comm/threads/thread_ranks.h"
@@ -16,9 +15,9 @@ struct QueueView {
   ThreadRanks& all;
   CallQueue& queue;
   const mesh::Group& group;
-  std::vector<int64_t> ranks;          // that share the queue
-  std::vector<int64_t> in_rank_order;  // indices into ranks
-  int64_t own;                         // index of this rank
+  mesh::SharedRanks ranks;                 // that share the queue
+  std::span<const int64_t> in_rank_order;  // indices into ranks; outlives the view
+  int64_t own;                             // index of this rank
   CallQueue::Position next;
 
   int64_t own_rank() const { return ranks[static_cast<size_t>(own)]; }

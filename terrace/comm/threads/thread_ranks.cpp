@@ -95,9 +95,21 @@ ThreadRanks::ThreadRanks(int64_t ranks, const WorldOptions& options)
   }
 }
 
+const mesh::Group& ThreadRanks::shared(const mesh::Group& group) {
+  const std::lock_guard lock(mutex_);
+  const auto found = groups_.find(group);
+  if (found != groups_.end()) return *found;
+  std::vector<int64_t> sorted = group.ranks;
+  std::sort(sorted.begin(), sorted.end());
+  TERRACE_CHECK(!sorted.empty() && sorted.front() >= 0 && sorted.back() < size() &&
+                    std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(),
+                "group {} has ranks {} of a world of {}", group.name, fmt::join(group.ranks, ", "), size());
+  return *groups_.insert(group).first;
+}
+
 ThreadChannel& ThreadRanks::channel(const mesh::Group& group, int64_t occurrence) {
   const std::lock_guard lock(mutex_);
-  return channels_.try_emplace({{group.name, group.ranks}, occurrence}, group).first->second;
+  return channels_.try_emplace({&group, occurrence}, group).first->second;
 }
 
 void ThreadRanks::abort(const std::string& reason, int64_t rank) {

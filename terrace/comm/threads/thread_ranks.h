@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,7 +80,10 @@ class ThreadRanks {
 
   WaitedFor& waited_for(int64_t rank) { return waited_for_[static_cast<size_t>(rank)]; }
 
-  // The channel of the `occurrence`-th connection of each member to this group.
+  // The group as the first rank gave it, so that all its members hold one list of ranks. It lives as long as this
+  // object.
+  const mesh::Group& shared(const mesh::Group& group);
+  // The channel of the `occurrence`-th connection of each member to this shared group.
   ThreadChannel& channel(const mesh::Group& group, int64_t occurrence);
 
   FlightRecorder& flight(int64_t rank) { return flights_[static_cast<size_t>(rank)]; }
@@ -133,7 +137,8 @@ class ThreadRanks {
   int64_t failing_rank_ = -1;  // the rank that gave the reason or will give it
   bool reason_known_ = false;
   std::exception_ptr own_failure_, failure_of_peers_;
-  std::map<std::pair<std::pair<std::string, std::vector<int64_t>>, int64_t>, ThreadChannel> channels_;
+  std::set<mesh::Group> groups_;
+  std::map<std::pair<const mesh::Group*, int64_t>, ThreadChannel> channels_;
   std::optional<AtCrash> at_crash_;
 };
 

@@ -45,10 +45,10 @@ const MpiLimits native_in_pieces = {
 mesh::Group everyone(const World& world) { return mesh::all_ranks("data", world.size()); }
 
 mesh::Group in_another_order(const World& world) {
-  mesh::Group group = everyone(world);
-  std::rotate(group.ranks.begin(), group.ranks.begin() + 1, group.ranks.end());
-  std::reverse(group.ranks.begin(), group.ranks.begin() + world.size() / 2);
-  return group;
+  std::vector<int64_t> ranks = everyone(world).ranks;
+  std::rotate(ranks.begin(), ranks.begin() + 1, ranks.end());
+  std::reverse(ranks.begin(), ranks.begin() + world.size() / 2);
+  return {"data", std::move(ranks)};
 }
 
 struct Way {
