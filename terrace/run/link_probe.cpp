@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <utility>
 
@@ -33,13 +32,13 @@ std::vector<int64_t> distances(int64_t members) {
 
 }  // namespace
 
-LinkProbe::LinkProbe(std::vector<comm::Comm*> groups, comm::Comm& all, double least_seconds)
-    : groups_(std::move(groups)), all_(all), least_seconds_(least_seconds) {
+LinkProbe::LinkProbe(std::vector<comm::Comm*> groups, comm::Comm& all, double least_seconds,
+                     const train::RunClock* clock)
+    : groups_(std::move(groups)), all_(all), least_seconds_(least_seconds), clock_(clock) {
   std::erase_if(groups_, [](const comm::Comm* group) { return group->size() < 2; });
 }
 
 std::vector<LinkProbe::Link> LinkProbe::measure() {
-  using Clock = std::chrono::steady_clock;
   std::vector<char> sent(probe_bytes), received(probe_bytes);
   std::vector<Link> links;
   all_.barrier({.what = "measure links"}).wait();
@@ -52,10 +51,10 @@ std::vector<LinkProbe::Link> LinkProbe::measure() {
         comm::Work receive =
             group->receive(received.data(), probe_bytes, comm::Type::uint8, from, {.what = "measure links"});
         group->barrier({.what = "measure links"}).wait();
-        const auto began = Clock::now();
+        const double began = train::seconds_on(clock_);
         comm::Work send = group->send(sent.data(), probe_bytes, comm::Type::uint8, to, {.what = "measure links"});
         receive.wait();
-        shortest = std::min(shortest, std::chrono::duration<double>(Clock::now() - began).count());
+        shortest = std::min(shortest, train::seconds_on(clock_) - began);
         send.wait();
       }
       links.push_back({.from = group->group().ranks[static_cast<size_t>(from)], .seconds = shortest});

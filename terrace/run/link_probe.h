@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "terrace/comm/comm.h"
+#include "terrace/train/run_clock.h"
 
 namespace terrace::run {
 
@@ -31,8 +32,9 @@ class LinkProbe {
  public:
   // `groups` are those of this rank, in the order in which all ranks have them; `all` has all ranks. A link whose
   // messages take less than `least_seconds` longer than usual is not slow: on shared cores a rank may begin so much
-  // later to receive.
-  LinkProbe(std::vector<comm::Comm*> groups, comm::Comm& all, double least_seconds = 0);
+  // later to receive. The clock outlives the object; null: that of this machine.
+  LinkProbe(std::vector<comm::Comm*> groups, comm::Comm& all, double least_seconds = 0,
+            const train::RunClock* clock = nullptr);
 
   // Times a message from each member to others of its group, several times, and keeps the shortest times as the usual
   // ones. In groups of up to nine members each pair is measured, in larger ones those whose distance is a power of two.
@@ -59,6 +61,7 @@ class LinkProbe {
   std::vector<comm::Comm*> groups_;
   comm::Comm& all_;
   double least_seconds_;
+  const train::RunClock* clock_;
   std::vector<Link> usual_;
 };
 

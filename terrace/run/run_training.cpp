@@ -39,6 +39,7 @@
 #include "terrace/run/shared_folder.h"
 #include "terrace/run/start_checks.h"
 #include "terrace/run/start_facts.h"
+#include "terrace/schedule/description.h"
 #include "terrace/train/agreement.h"
 #include "terrace/train/device.h"
 #include "terrace/train/initial_weights.h"
@@ -82,7 +83,8 @@ struct Start {
   plan::MemoryNeed largest;  // of one rank; on the first rank only
   train::Peak peak;
   ops::KernelChoice kernels;
-  profile::RankThreads* threads = nullptr;  // if ranks are threads
+  profile::RankThreads* threads = nullptr;                     // if ranks are threads
+  std::shared_ptr<const schedule::UnitTable> units = nullptr;  // which they share
   CrashReports& crash;
 };
 
@@ -142,6 +144,10 @@ RunResult run_trainer(train::Trainer& trainer, const Start& start, comm::World& 
   }
   if (start.inputs.options.stop_after > 0) trainer.add_hook(make_stop_after_hook(start.inputs.options.stop_after));
   if (start.inputs.options.prepare) start.inputs.options.prepare(trainer);
+  if (start.inputs.options.only_starts) {
+    trainer.start();
+    return {.step = trainer.steps_done(), .stop_reason = "before its first step"};
+  }
   const bool had_all_steps = trainer.all_steps_done();
   start.crash.arm();
   trainer.run();
@@ -170,7 +176,7 @@ RunResult run_rank(const Start& start, const at::Device& device, comm::World& wo
     const auto left = [&] { return memory_left(start, device, world); };
     fit_recompute = make_fit_recompute_hook(left(), left);
   }
-  train::Trainer trainer(config, start.peak, start.kernels, &world);
+  train::Trainer trainer(config, start.peak, start.kernels, &world, start.units);
   return train::abort_on_error(world, [&] {
     return run_trainer(trainer, start, world,
                        {.meter = meter,
@@ -253,6 +259,7 @@ RunResult run_threads(const RunInputs& inputs, const RunCheck& found, const at::
                     .peak = peak,
                     .kernels = choose_kernels(inputs, device),
                     .threads = &threads,
+                    .units = std::make_shared<const schedule::UnitTable>(schedule::unit_table(config)),
                     .crash = crash};
   RunResult result;
   train::end_idle_threads();

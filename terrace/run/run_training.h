@@ -44,6 +44,7 @@ struct RunOptions {
   std::function<std::unique_ptr<comm::World>(comm::World&)> decorate = {};
   std::string build_facts = {};  // lines about this build of the program, for the folder of a crash
   int64_t stop_after = 0;        // the step after which the run stops, to be continued later; 0: its last one
+  bool only_starts = false;      // for rehearsals: each rank ends before its first step, and nothing is saved
   int64_t profile_steps = 0;     // 0: no profile
   std::function<void(const Profile&)> report_profile = {};  // called with the profile
   // Called on the first rank of several with what the ranks' steps went to, before the profile.
@@ -53,10 +54,10 @@ struct RunOptions {
 };
 
 struct RunResult {
-  std::filesystem::path checkpoint;  // the last checkpoint of the run
+  std::filesystem::path checkpoint = {};  // the last checkpoint of the run
   int64_t step = 0;
-  bool finished = false;    // false: stopped before its last step, or in the evaluation after it
-  std::string stop_reason;  // if it was stopped: "on request", or which limit was reached
+  bool finished = false;         // false: stopped before its last step, or in the evaluation after it
+  std::string stop_reason = {};  // if it was stopped: "on request", or which limit was reached
 };
 
 // Trains until the configuration's steps are done, a stop is requested or train.time_limit is reached, and saves.

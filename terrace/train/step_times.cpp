@@ -76,9 +76,12 @@ class StepTimes::DeviceMarks {
   Marks marks_, before_;
 };
 
-StepTimes::StepTimes(const c10::Device& device, std::vector<comm::Comm*> groups, bool shares_cores)
-    : groups_(std::move(groups)), device_(device.is_cpu() ? nullptr : std::make_unique<DeviceMarks>(device)) {
-  if (shares_cores) waits_.cores = &cores_;
+StepTimes::StepTimes(const c10::Device& device, std::vector<comm::Comm*> groups, bool shares_cores,
+                     const RunClock* clock)
+    : groups_(std::move(groups)),
+      clock_(clock),
+      device_(device.is_cpu() ? nullptr : std::make_unique<DeviceMarks>(device)) {
+  if (shares_cores && clock == nullptr) waits_.cores = &cores_;
   for (comm::Comm* group : groups_) group->add_waits_to(&waits_);
   last_ = now();
   take_core_wait_share();
@@ -90,8 +93,8 @@ StepTimes::~StepTimes() {
 
 StepTimes::Moment StepTimes::now() const {
   const bool shares = waits_.cores != nullptr;
-  return {.time = std::chrono::steady_clock::now(),
-          .waited = waits_.seconds,
+  return {.seconds = seconds_on(clock_),
+          .waited = clock_ != nullptr ? clock_->waited() : waits_.seconds,
           .core_wait = shares ? cores_.seconds() : 0,
           .core_wait_in_waits = waits_.core_seconds};
 }
@@ -113,7 +116,7 @@ void StepTimes::skip() {
 
 void StepTimes::mark(WorkKind kind) {
   const Moment before = std::exchange(last_, now());
-  double seconds = std::chrono::duration<double>(last_.time - before.time).count() - (last_.waited - before.waited);
+  double seconds = last_.seconds - before.seconds - (last_.waited - before.waited);
   seconds -= (last_.core_wait - before.core_wait) - (last_.core_wait_in_waits - before.core_wait_in_waits);
   // The host waits for its batches beside a GPU too.
   if (device_ == nullptr || kind == WorkKind::data) seconds_[static_cast<size_t>(kind)] += std::max(0.0, seconds);

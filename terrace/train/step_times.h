@@ -14,6 +14,7 @@
 #include "terrace/comm/comm.h"
 #include "terrace/observe/slow_ranks.h"
 #include "terrace/schedule/step/step.h"
+#include "terrace/train/run_clock.h"
 
 namespace terrace::train {
 
@@ -23,8 +24,10 @@ namespace terrace::train {
 // computing there, so the members of a tensor group are equally slow.
 class StepTimes {
  public:
-  // Made and used on the thread that trains. The communicators outlive the object.
-  StepTimes(const c10::Device& device, std::vector<comm::Comm*> groups, bool shares_cores);
+  // Made and used on the thread that trains. The communicators and the clock outlive the object; with a clock, waits
+  // are those that it counts.
+  StepTimes(const c10::Device& device, std::vector<comm::Comm*> groups, bool shares_cores,
+            const RunClock* clock = nullptr);
   ~StepTimes();
   StepTimes(const StepTimes&) = delete;
   StepTimes& operator=(const StepTimes&) = delete;
@@ -47,12 +50,12 @@ class StepTimes {
  private:
   class DeviceMarks;  // events in the stream of a GPU
   struct Moment {
-    std::chrono::steady_clock::time_point time;
-    double waited = 0, core_wait = 0, core_wait_in_waits = 0;
+    double seconds = 0, waited = 0, core_wait = 0, core_wait_in_waits = 0;
   };
   Moment now() const;
 
   std::vector<comm::Comm*> groups_;
+  const RunClock* clock_;
   ThreadCoreWait cores_;
   comm::WaitTime waits_;
   Moment last_;

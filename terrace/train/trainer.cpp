@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -75,7 +74,8 @@ int64_t making_threads(const config::Config& config, const at::Device& device, c
 
 int64_t choose_threads(int64_t configured) { return configured > 0 ? configured : usable_cores(); }
 
-Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoice& kernels, comm::World* world)
+Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoice& kernels, comm::World* world,
+                 std::shared_ptr<const schedule::UnitTable> units)
     : solo_(world == nullptr ? comm::make_solo_world() : nullptr),
       world_(world == nullptr ? solo_.get() : world),
       config_(config),
@@ -88,8 +88,8 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
           {.device = device_, .type = nn::scalar_type(config.train.precision), .kernels = kernels, .allocate = false})),
       losses_(model_->losses()),
       figures_(observe::figures_of(config).list(config)),
-      unit_table_(schedule::unit_table(config)),
-      own_(*model_, *world_, schedule::resolved_layout(config, unit_table_, world_->size(), world_->ranks_per_node()),
+      unit_table_(units ? std::move(units) : std::make_shared<const schedule::UnitTable>(schedule::unit_table(config))),
+      own_(*model_, *world_, schedule::resolved_layout(config, *unit_table_, world_->size(), world_->ranks_per_node()),
            config, parallel::sharding_options(config.layout, nn::scalar_type(config.train.gradient_type))),
       state_check_(*world_, *model_, own_.cut, own_.optimizer),
       computation_check_(*world_, *model_, own_.cut, own_.step),
@@ -97,16 +97,16 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       norms_(*model_, own_.cut, own_.optimizer),
       recompute_layers_(config.layout.recompute_layers),
       micro_batch_(schedule::micro_batch_of(config, mesh().size("data"))),
-      sample_flops_(schedule::counted_flops(unit_table_)),
-      tensors_of_model_(schedule::batch_tensors_of(unit_table_)),
-      tensor_names_(names_read(unit_table_, own_.cut.stage)),
+      sample_flops_(schedule::counted_flops(*unit_table_)),
+      tensors_of_model_(schedule::batch_tensors_of(*unit_table_)),
+      tensor_names_(names_read(*unit_table_, own_.cut.stage)),
       data_record_(
           Json::parse(broadcast_result(*own_.cut.groups.control, [this] { return data_->identity().dump(); }))),
       loss_scale_(first_loss_scale(config.train)),
       ramp_(config.train, config.phases),
       batches_ahead_([this](int64_t step, std::stop_token stop) { return batches_on_host(step, std::move(stop)); },
                      config.train.steps, making_threads(config, device_, *world_)) {
-  unit_table_ = {};  // of a long model it is larger than a rank's weights
+  unit_table_.reset();
 }
 
 void Trainer::set_recompute_layers(const config::RecomputeLayers& layers) {
@@ -203,7 +203,7 @@ Trainer::StepCounts Trainer::summed_counts(const std::vector<models::Batch>& bat
 }
 
 StepReport Trainer::step() {
-  const auto began = std::chrono::steady_clock::now();
+  const double began = seconds_on(clock_);
   const int64_t step = steps_done_ + 1;
   const profile::PhaseRecord record(observe::step_phase, step);
   const int64_t samples = ramp_.batch_size(step);
@@ -252,7 +252,7 @@ StepReport Trainer::step() {
   if (report.skipped) return report;
   if (stage_) metrics.stage = stage_->metrics();
   metrics.watch = watch_;
-  metrics.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  metrics.step_seconds = seconds_on(clock_) - began;
   metrics.items_per_second = static_cast<double>(items) / metrics.step_seconds;
   if (peak_.known()) add_mfu(report.flops, metrics);
   return report;
@@ -470,10 +470,15 @@ void Trainer::stage_data() {
                           const data::TensorNames& names) { return reads(step, data_rank, names); }});
 }
 
-void Trainer::run() {
+void Trainer::start() {
+  if (std::exchange(started_, true)) return;
   stage_data();
   if (all_steps_done()) end_start();
   for (const auto& hook : hooks_) hook->at_start(*this);
+}
+
+void Trainer::run() {
+  start();
   while (!all_steps_done() && !must_stop()) {
     const StepReport report = step();
     for (const auto& hook : hooks_) hook->after_step(*this, report);

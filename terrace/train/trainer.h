@@ -95,8 +95,10 @@ int64_t choose_threads(int64_t configured);
 class Trainer {
  public:
   // Opens the data, builds the model and sets its initial values. The number of threads must be set before. All ranks
-  // of the world make the same calls from here on; without `world` the trainer makes a world of one rank.
-  Trainer(const config::Config& config, Peak peak, const ops::KernelChoice& kernels = {}, comm::World* world = nullptr);
+  // of the world make the same calls from here on; without `world` the trainer makes a world of one rank. `units` is
+  // the unit table of the configuration, which ranks that are threads of one process share; null: it is made here.
+  Trainer(const config::Config& config, Peak peak, const ops::KernelChoice& kernels = {}, comm::World* world = nullptr,
+          std::shared_ptr<const schedule::UnitTable> units = nullptr);
 
   // Continues from a checkpoint: weights, optimizer states, counters. Throws a Refusal, a UserError that all ranks know
   // of, if a key differs that must not, if datasets or tokenizer are not those of the run, or if a file is damaged;
@@ -111,7 +113,10 @@ class Trainer {
 
   void add_hook(std::unique_ptr<Hook> hook) { hooks_.push_back(std::move(hook)); }
 
-  // Trains until config.train.steps steps are done or a stop is requested. Hooks run in the order they were added.
+  // Does what comes before the first step, once: stages the data and calls the hooks' at_start().
+  void start();
+  // Starts, and trains until config.train.steps steps are done or a stop is requested. Hooks run in the order they were
+  // added.
   void run();
   // Requests a stop of this run after the present step or batch of an evaluation, for the reason given. (A signal stops
   // all runs of the process.)
@@ -156,6 +161,10 @@ class Trainer {
 
   // See Executor::tell.
   void tell_of_steps(StepObserver* observer) { own_.step.tell(observer); }
+
+  // The clock by which the rank's steps are measured, which outlives the run; null: that of this machine.
+  void run_by(const RunClock* clock) { clock_ = clock; }
+  const RunClock* clock() const { return clock_; }
 
   // Recomputes so many layers of each stage in the steps from here on, which changes no bit. Every rank calls it with
   // the same numbers. recompute_layers() are those of the configuration until then.
@@ -302,7 +311,8 @@ class Trainer {
   std::unique_ptr<models::Model> model_;
   std::vector<models::LossTerm> losses_;
   std::vector<observe::Figure> figures_;
-  schedule::UnitTable unit_table_;  // of one sample; empty once the trainer is made
+  // That of one sample; null once the trainer is made, since that of a long model is larger than a rank's weights.
+  std::shared_ptr<const schedule::UnitTable> unit_table_;
   RankModel own_;
   StateCheck state_check_;
   int64_t states_checked_ = -1;  // after so many steps; -1: not yet
@@ -327,11 +337,13 @@ class Trainer {
   data::BatchRamp ramp_;
   std::vector<std::unique_ptr<Hook>> hooks_;
   std::string stop_reason_;
+  bool started_ = false;
   int64_t steps_done_ = 0;
   int64_t began_after_ = 0;  // the steps done before this start
   int64_t items_done_ = 0;
   int64_t skipped_in_a_row_ = 0;
   StepTimes* times_ = nullptr;
+  const RunClock* clock_ = nullptr;
   double own_work_ = 0;
   std::optional<observe::WatchMetrics> watch_;
   std::shared_ptr<DataStage> stage_;                              // null unless data.stage is given

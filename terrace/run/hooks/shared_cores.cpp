@@ -21,8 +21,8 @@ class SharedCoresHook : public train::Hook {
  public:
   void at_start(train::Trainer&) override { begin(first_look); }
 
-  void after_step(train::Trainer&, const train::StepReport&) override {
-    if (Clock::now() < next_look_) return;
+  void after_step(train::Trainer& trainer, const train::StepReport&) override {
+    if (Clock::now() < next_look_ || trainer.clock() != nullptr) return;
     look();
     begin(look_every);
   }

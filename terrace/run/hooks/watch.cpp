@@ -36,24 +36,31 @@ double median(std::array<double, watch_window> values) {
   return values[watch_window / 2];
 }
 
+// Tells all ranks what they do together after the first one has judged their times.
+struct Verdict {
+  int64_t num_begun = 0;                                   // ranks that have become slow
+  std::array<int64_t, most_ranks_named> begun = {};        // the first of them
+  int64_t longer_steps_begun = 0, longer_steps_ended = 0;  // as in observe::WatchFindings
+};
+
 class WatchHook : public train::Hook {
  public:
   void at_start(train::Trainer& trainer) override {
     const mesh::Mesh& mesh = trainer.mesh();
-    std::vector<int64_t> stages;
-    for (int64_t rank = 0; rank < mesh.size(); ++rank) stages.push_back(mesh.coordinate(rank, "pipeline"));
-    for (const int64_t stage : stages) {
-      if (static_cast<int64_t>(ranks_of_stage_.size()) <= stage) ranks_of_stage_.resize(static_cast<size_t>(stage) + 1);
-      ++ranks_of_stage_[static_cast<size_t>(stage)];
+    if (trainer.rank() == 0) {
+      std::vector<int64_t> stages;
+      for (int64_t rank = 0; rank < mesh.size(); ++rank) stages.push_back(mesh.coordinate(rank, "pipeline"));
+      judge_.emplace(std::move(stages));
     }
-    judge_.emplace(stages);
     const int64_t threads = at::get_num_threads();
-    shares_cores_ = trainer.device().is_cpu() && mesh.topology().ranks_per_node * threads > usable_cores();
-    times_.emplace(trainer.device(), trainer.cut().groups_of_step(), shares_cores_);
+    shares_cores_ = trainer.device().is_cpu() && trainer.clock() == nullptr &&
+                    mesh.topology().ranks_per_node * threads > usable_cores();
+    has_machine_clock_ = trainer.clock() == nullptr;
+    times_.emplace(trainer.device(), trainer.cut().groups_of_step(), shares_cores_, trainer.clock());
     trainer.time_steps(&*times_);
     if (trainer.device().is_cpu()) {
       probe_.emplace(groups_with_data(trainer.cut()), *trainer.cut().groups.control,
-                     shares_cores_ ? longest_wake_seconds : 0);
+                     shares_cores_ ? longest_wake_seconds : 0, trainer.clock());
     }
   }
 
@@ -92,7 +99,7 @@ class WatchHook : public train::Hook {
     float* own = block;
     *own++ = static_cast<float>(median(totals_));
     *own++ = static_cast<float>(median(steps_seconds_));
-    *own++ = shares_cores_ ? 0 : static_cast<float>(times_->take_core_wait_share());
+    *own++ = shares_cores_ || !has_machine_clock_ ? 0 : static_cast<float>(times_->take_core_wait_share());
     *own++ = static_cast<float>(work_);
     for (const auto& kind : kinds_) *own++ = static_cast<float>(median(kind));
     gathering_.emplace(all.all_gather(block, numbers_->data(), numbers_of_rank, comm::Type::fp32,
@@ -113,48 +120,72 @@ class WatchHook : public train::Hook {
     return ranks;
   }
 
-  // All ranks judge the same times, so they agree on what is told and measured.
+  // The first rank judges, since the times of all ranks of all steps take memory; the others do what it says.
   void judge(train::Trainer& trainer, int64_t step) {
-    const std::vector<RankTimes> ranks = gathered();
-    const bool samples_differ = !trainer.config().family->settings.sizes.empty();
-    if (!samples_differ && std::exchange(work_of_first_, works_.front()) != works_.front()) judge_->forget_past();
-    const observe::WatchFindings findings = judge_->judge(ranks);
+    if (trainer.rank() == 0) {
+      const std::vector<RankTimes> ranks = gathered();
+      const bool samples_differ = !trainer.config().family->settings.sizes.empty();
+      if (!samples_differ && std::exchange(work_of_first_, works_.front()) != works_.front()) judge_->forget_past();
+      findings_ = judge_->judge(ranks);
+    } else {
+      gathering_->wait();
+      gathering_.reset();
+    }
+    numbers_.reset();
+    const Verdict verdict = agree(trainer);
     if (probe_ && !std::exchange(measured_usual_, true)) probe_->measure_usual();
-    name_ranks(trainer, step, findings);
-    if (findings.longer_steps_begun) name_links(trainer, step, findings.step_excess);
-    if (findings.longer_steps_ended) end_links(trainer, step);
-    if (findings.slowest.rank < 0) return;
-    trainer.set_watch({.slowest_rank = findings.slowest.rank,
-                       .slowest_excess = findings.slowest.excess,
-                       .slow_ranks = static_cast<int64_t>(findings.slow.size()),
+    name_ranks(trainer, step, verdict);
+    if (verdict.longer_steps_begun != 0) name_links(trainer, step, findings_.step_excess);
+    if (verdict.longer_steps_ended != 0) end_links(trainer, step);
+    if (findings_.slowest.rank < 0) return;
+    trainer.set_watch({.slowest_rank = findings_.slowest.rank,
+                       .slowest_excess = findings_.slowest.excess,
+                       .slow_ranks = static_cast<int64_t>(findings_.slow.size()),
                        .slow_links = static_cast<int64_t>(links_.size())});
   }
 
-  void name_ranks(train::Trainer& trainer, int64_t step, const observe::WatchFindings& findings) {
-    for (size_t i = 0; i < findings.begun.size(); ++i) {
-      SlowRank slow = findings.begun[i];
-      if (i == most_ranks_named) {
-        tell(trainer, {.step = step,
-                       .what = "rank",
-                       .rank = slow.rank,
-                       .text = fmt::format("and {} more ranks compute more slowly", findings.begun.size() - i)});
-        break;
-      }
+  Verdict agree(train::Trainer& trainer) const {
+    Verdict verdict{.num_begun = std::ssize(findings_.begun),
+                    .longer_steps_begun = findings_.longer_steps_begun ? 1 : 0,
+                    .longer_steps_ended = findings_.longer_steps_ended ? 1 : 0};
+    for (size_t i = 0; i < std::min(findings_.begun.size(), most_ranks_named); ++i) {
+      verdict.begun[i] = findings_.begun[i].rank;
+    }
+    trainer.cut()
+        .groups.control
+        ->broadcast(&verdict, sizeof(Verdict) / sizeof(int64_t), comm::Type::int64, 0, {.what = "slow ranks"})
+        .wait();
+    return verdict;
+  }
+
+  void name_ranks(train::Trainer& trainer, int64_t step, const Verdict& verdict) {
+    for (int64_t i = 0; i < verdict.num_begun && i < std::ssize(verdict.begun); ++i) {
+      const int64_t rank = verdict.begun[static_cast<size_t>(i)];
       const std::string place =
-          trainer.of_rank(slow.rank, slow.rank == trainer.rank() ? place_of(trainer.device()) : "", "slow rank");
-      const double work = works_[static_cast<size_t>(slow.rank)];
+          trainer.of_rank(rank, rank == trainer.rank() ? place_of(trainer.device()) : "", "slow rank");
+      if (trainer.rank() != 0) continue;
+      SlowRank slow = findings_.begun[static_cast<size_t>(i)];
+      const double work = works_[static_cast<size_t>(rank)];
       slow.seconds *= work;
       slow.usual_seconds *= work;
-      const int64_t stage = trainer.mesh().coordinate(slow.rank, "pipeline");
+      const int64_t stage = trainer.mesh().coordinate(rank, "pipeline");
+      const int64_t of_stage = trainer.mesh().size() / trainer.mesh().size("pipeline");
       tell(trainer, {.step = step,
                      .what = "rank",
-                     .rank = slow.rank,
+                     .rank = rank,
                      .place = place,
                      .excess = slow.excess,
-                     .text = observe::text_of(slow, place, stage, ranks_of_stage_[static_cast<size_t>(stage)],
-                                              "a step's work")});
+                     .text = observe::text_of(slow, place, stage, of_stage, "a step's work")});
     }
-    for (const int64_t rank : findings.ended) {
+    if (trainer.rank() != 0) return;
+    if (findings_.begun.size() > most_ranks_named) {
+      tell(trainer,
+           {.step = step,
+            .what = "rank",
+            .rank = findings_.begun[most_ranks_named].rank,
+            .text = fmt::format("and {} more ranks compute more slowly", findings_.begun.size() - most_ranks_named)});
+    }
+    for (const int64_t rank : findings_.ended) {
       tell(trainer, {.step = step,
                      .what = "rank",
                      .ended = true,
@@ -222,19 +253,21 @@ class WatchHook : public train::Hook {
   }
 
   std::optional<train::StepTimes> times_;
+  // These three on the first rank only.
   std::optional<observe::SlowRankJudge> judge_;
+  observe::WatchFindings findings_;
+  std::vector<double> works_;  // by rank, in the last judged window
   std::optional<LinkProbe> probe_;
-  std::vector<int64_t> ranks_of_stage_;
   std::vector<SlowLink> links_;  // that are slow now
   std::array<double, watch_window> totals_ = {}, steps_seconds_ = {};
   std::array<std::array<double, watch_window>, observe::num_work_kinds> kinds_ = {};
   std::shared_ptr<std::vector<float>> numbers_;  // of the gather under way, which may outlive the hook after a failure
   std::optional<comm::Work> gathering_;
-  std::vector<double> works_;  // by rank, in the last judged window
   double work_ = 1, work_of_first_ = 0;
   int64_t steps_ = 0;
   bool measured_usual_ = false;
-  bool shares_cores_ = false;  // then waits for cores are not counted, and explain nothing
+  bool shares_cores_ = false;      // then waits for cores are not counted, and explain nothing
+  bool has_machine_clock_ = true;  // as above
 };
 
 }  // namespace
