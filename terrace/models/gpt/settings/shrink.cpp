@@ -17,6 +17,7 @@ struct Least {
   int64_t width = 0;
   int64_t heads_width = 0;    // of all heads together
   int64_t kv_heads = 1;       // unless there are more tensor ranks
+  int64_t queries = 128;      // query heads for each of them
   int64_t head_multiple = 2;  // of values in a head; rotary positions turn pairs of them
   int64_t sequence = 0, vocabulary = 0;
 };
@@ -24,7 +25,7 @@ struct Least {
 // Heads of a multiple of 8 values suit the kernels.
 constexpr Least small = {
     .width = 96, .heads_width = 48, .kv_heads = 2, .head_multiple = 8, .sequence = 32, .vocabulary = 256};
-constexpr Least narrowest = {.sequence = 8, .vocabulary = 32};
+constexpr Least narrowest = {.queries = 2, .sequence = 8, .vocabulary = 32};
 
 int64_t in_proportion(int64_t size, int64_t now, int64_t before) {
   return std::max<int64_t>(
@@ -33,12 +34,13 @@ int64_t in_proportion(int64_t size, int64_t now, int64_t before) {
 
 int64_t rounded_up(int64_t size, int64_t multiple) { return (size + multiple - 1) / multiple * multiple; }
 
-// Keeps the number of query heads per key head, and few key heads, of which each tensor rank has one.
+// Keeps the number of query heads per key head unless it is to be less, and few key heads, of which each tensor rank
+// has one.
 void shrink_width(ModelConfig& model, int64_t tensor, const Least& least) {
   if (model.width <= least.width) return;
   const ModelConfig before = model;
   model.kv_heads = std::min(before.kv_heads, std::max(least.kv_heads, tensor));
-  model.heads = before.heads / before.kv_heads * model.kv_heads;
+  model.heads = std::min(before.heads / before.kv_heads, least.queries) * model.kv_heads;
   const int64_t multiple = least.head_multiple;
   const int64_t head_dim = std::max(multiple, least.heads_width / model.heads / multiple * multiple);
   model.head_dim = std::min(before.head_dim, head_dim);
