@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "terrace/rehearse/clocked_world.h"
+#include "terrace/plan/time/collective.h"
 
 namespace terrace::rehearse {
 namespace {
@@ -42,6 +42,12 @@ bool computes(Kind kind) {
          kind == Kind::weight_gradient;
 }
 
+double message_seconds(const plan::Target& target, int64_t from, int64_t to, double bytes) {
+  const mesh::Group ends{.name = "", .ranks = {from, to}};
+  const plan::GroupPlace place = plan::place_of(ends, target.machine, target.devices);
+  return plan::collective_time(plan::CollectiveKind::send, bytes, place, target.machine, {}).seconds;
+}
+
 double exposed_seconds(const std::vector<Placed>& list) {
   double seconds = 0;
   for (const Placed& one : list) {
@@ -52,10 +58,11 @@ double exposed_seconds(const std::vector<Placed>& list) {
 
 }  // namespace
 
-ClockedRun::ClockedRun(const plan::PlannedRun& planned, const plan::Target& target,
-                       std::map<int64_t, double> slow_ranks)
+ClockedRun::ClockedRun(const plan::PlannedRun& planned, const plan::Target& target, const SlowParts& slow)
     : planned_(planned),
-      slow_ranks_(std::move(slow_ranks)),
+      links_{.seconds = [&target](int64_t from, int64_t to,
+                                  double bytes) { return message_seconds(target, from, to, bytes); },
+             .slow = slow.links},
       simulated_(planned, target),
       costs_({.seconds = [this](int64_t stage,
                                 const StepInstruction& one) { return simulated_.costs.seconds(stage, one); },
@@ -64,18 +71,20 @@ ClockedRun::ClockedRun(const plan::PlannedRun& planned, const plan::Target& targ
               .beside_calls = target.machine.device.computing_beside_calls}),
       clocks_(static_cast<size_t>(target.devices)) {
   for (int64_t rank = 0; rank < target.devices; ++rank) {
-    const auto slow = slow_ranks_.find(rank);
-    clocks_[static_cast<size_t>(rank)] = std::make_unique<RankClock>(costs_, planned_.mesh.coordinate(rank, "pipeline"),
-                                                                     slow == slow_ranks_.end() ? 0.0 : slow->second);
+    const auto own = slow.ranks.find(rank);
+    clocks_[static_cast<size_t>(rank)] = std::make_unique<RankClock>(
+        costs_, planned_.mesh.coordinate(rank, "pipeline"), own == slow.ranks.end() ? 0.0 : own->second, slow.after);
   }
 }
 
 std::unique_ptr<comm::World> ClockedRun::decorate(comm::World& world) {
-  return make_clocked_world(world, *clocks_.at(static_cast<size_t>(world.rank())));
+  return make_clocked_world(world, *clocks_.at(static_cast<size_t>(world.rank())), links_);
 }
 
 void ClockedRun::attach(train::Trainer& trainer) {
-  trainer.tell_of_steps(clocks_.at(static_cast<size_t>(trainer.rank())).get());
+  RankClock* const own = clocks_.at(static_cast<size_t>(trainer.rank())).get();
+  trainer.tell_of_steps(own);
+  trainer.run_by(own);
 }
 
 double ClockedRun::end_of_step(size_t step) const {

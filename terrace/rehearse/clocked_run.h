@@ -5,12 +5,14 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "terrace/comm/comm.h"
 #include "terrace/plan/planned_run.h"
 #include "terrace/plan/target.h"
 #include "terrace/plan/time/simulated_step.h"
+#include "terrace/rehearse/clocked_world.h"
 #include "terrace/rehearse/rank_clock.h"
 #include "terrace/train/trainer.h"
 
@@ -29,10 +31,17 @@ struct ClockedSteps {
   double exposed_seconds = 0, simulated_exposed_seconds = 0;
 };
 
+// Ranks and links that become slow in a timed rehearsal: on the clocks they take 1 + so much as long.
+struct SlowParts {
+  std::map<int64_t, double> ranks = {};                      // their computations
+  std::map<std::pair<int64_t, int64_t>, double> links = {};  // as ClockedLinks::slow
+  int64_t after = 0;                                         // steps
+};
+
 class ClockedRun {
  public:
-  // Both references outlive this object. The computations of rank r take 1 + slow_ranks[r] times as long.
-  ClockedRun(const plan::PlannedRun& planned, const plan::Target& target, std::map<int64_t, double> slow_ranks);
+  // Both references outlive this object.
+  ClockedRun(const plan::PlannedRun& planned, const plan::Target& target, const SlowParts& slow);
 
   // Called by each rank once, in this order.
   std::unique_ptr<comm::World> decorate(comm::World& world);
@@ -47,7 +56,7 @@ class ClockedRun {
   double end_of_step(size_t step) const;
 
   const plan::PlannedRun& planned_;
-  const std::map<int64_t, double> slow_ranks_;
+  ClockedLinks links_;
   plan::SimulatedStep simulated_;
   schedule::StepCosts costs_;
   std::vector<std::unique_ptr<RankClock>> clocks_;  // by rank

@@ -16,11 +16,15 @@ constexpr comm::Label label = {.what = "clocks"};
 
 class ClockedCall : public comm::Work::State {
  public:
-  ClockedCall(comm::Comm& data, comm::Comm& clocks, RankClock& clock, size_t communicator, const comm::Call& call,
-              comm::Owner owner)
-      : clock_(clock), kind_(call.kind), began_(clock.now()) {
+  // A call outside a step takes so many seconds; on a slow link it takes 1 + slowness times as long.
+  struct Link {
+    double seconds_outside = 0, slowness = 0;
+  };
+  ClockedCall(comm::Comm& data, comm::Comm& clocks, RankClock& clock, size_t communicator, const Link& link,
+              const comm::Call& call, comm::Owner owner)
+      : clock_(clock), kind_(call.kind), began_(clock.seconds()) {
     const bool receives = kind_ == comm::Kind::receive;
-    if (!receives) transfer_ = clock.begin_transfer(communicator);
+    if (!receives) transfer_ = clock.begin_transfer(communicator, link.seconds_outside, link.slowness);
     own_ = {transfer_.end, transfer_.seconds};
     data_ = data.begin(call, std::move(owner));
     if (receives) {
@@ -41,7 +45,7 @@ class ClockedCall : public comm::Work::State {
   }
   // On the clock: a call that has ended here may be under way there.
   bool done() override {
-    if (!data_.done() || !clock_message_.done() || end_of_others() > clock_.now()) return false;
+    if (!data_.done() || !clock_message_.done() || end_of_others() > clock_.seconds()) return false;
     return kind_ == comm::Kind::receive || clock_.has_ended(transfer_);
   }
   void abandon() override {}  // the destructors of both calls abandon them
@@ -67,28 +71,47 @@ class ClockedCall : public comm::Work::State {
 
 class ClockedComm : public comm::Comm {
  public:
-  ClockedComm(std::unique_ptr<comm::Comm> data, std::unique_ptr<comm::Comm> clocks, RankClock& clock, size_t first)
+  ClockedComm(std::unique_ptr<comm::Comm> data, std::unique_ptr<comm::Comm> clocks, RankClock& clock,
+              const ClockedLinks& links, size_t first)
       : Comm(data->group(), data->member()),
         data_(std::move(data)),
         clocks_(std::move(clocks)),
         clock_(clock),
-        first_communicator_(first) {}
+        links_(links),
+        first_communicator_(first) {
+    for (const auto& [ends, slowness] : links.slow) {
+      if (has(ends.first) && has(ends.second)) slowness_ = std::max(slowness_, slowness);
+    }
+  }
 
  private:
+  bool has(int64_t rank) const { return std::ranges::find(group().ranks, rank) != group().ranks.end(); }
+
   comm::Work start(const comm::Call& call, comm::Owner owner) override {
     const bool to_peer = call.kind == comm::Kind::send || call.kind == comm::Kind::receive;
     const size_t communicator = first_communicator_ + (to_peer ? static_cast<size_t>(call.peer) + 1 : 0);
-    return comm::Work(std::make_unique<ClockedCall>(*data_, *clocks_, clock_, communicator, call, std::move(owner)));
+    ClockedCall::Link link{.slowness = clock_.is_slow() ? slowness_ : 0};
+    if (call.kind == comm::Kind::send) {
+      const int64_t own = group().ranks[static_cast<size_t>(member())];
+      const int64_t to = group().ranks[static_cast<size_t>(call.peer)];
+      link.seconds_outside = links_.seconds(own, to, static_cast<double>(call.count * comm::size_of(call.type)));
+      if (!links_.slow.contains(std::minmax(own, to))) link.slowness = 0;
+    }
+    return comm::Work(
+        std::make_unique<ClockedCall>(*data_, *clocks_, clock_, communicator, link, call, std::move(owner)));
   }
 
   const std::unique_ptr<comm::Comm> data_, clocks_;
   RankClock& clock_;
+  const ClockedLinks& links_;
   const size_t first_communicator_;  // of the collectives; the messages to members follow
+  double slowness_ = 0;              // of the slowest of the slow links in the group
 };
 
 class ClockedWorld : public comm::World {
  public:
-  ClockedWorld(comm::World& inner, RankClock& clock) : inner_(inner), clock_(clock) {}
+  ClockedWorld(comm::World& inner, RankClock& clock, const ClockedLinks& links)
+      : inner_(inner), clock_(clock), links_(links) {}
 
   int64_t rank() const override { return inner_.rank(); }
   int64_t size() const override { return inner_.size(); }
@@ -100,20 +123,21 @@ class ClockedWorld : public comm::World {
     auto data = inner_.connect(group, directions);
     auto clocks = inner_.connect({.name = "clocks of " + group.name, .ranks = group.ranks}, directions);
     const size_t first = std::exchange(next_communicator_, next_communicator_ + group.ranks.size() + 1);
-    return std::make_unique<ClockedComm>(std::move(data), std::move(clocks), clock_, first);
+    return std::make_unique<ClockedComm>(std::move(data), std::move(clocks), clock_, links_, first);
   }
   void abort(const std::string& reason) override { inner_.abort(reason); }
 
  private:
   comm::World& inner_;
   RankClock& clock_;
+  const ClockedLinks& links_;
   size_t next_communicator_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<comm::World> make_clocked_world(comm::World& inner, RankClock& clock) {
-  return std::make_unique<ClockedWorld>(inner, clock);
+std::unique_ptr<comm::World> make_clocked_world(comm::World& inner, RankClock& clock, const ClockedLinks& links) {
+  return std::make_unique<ClockedWorld>(inner, clock, links);
 }
 
 }  // namespace terrace::rehearse

@@ -97,6 +97,11 @@ void LossLog::note(const train::Trainer& trainer) {
   }
 }
 
+void LossLog::forget_after(int64_t step) {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = static_cast<size_t>(step); i < steps_.size(); ++i) std::ranges::fill(steps_[i], 0.0);
+}
+
 verify::ErrorPair loss_error(const config::Config& narrowed, const LossLog& log) {
   const std::vector<int64_t> sizes = sizes_on_one_rank(narrowed, log);
   std::vector<StepLosses> exact;

@@ -27,6 +27,8 @@ class LossLog {
 
   // Called by each rank after its step.
   void note(const train::Trainer& trainer);
+  // Forgets the steps after this one, which are made again.
+  void forget_after(int64_t step);
   // Called after the run.
   const std::vector<StepLosses>& steps() const { return steps_; }
 

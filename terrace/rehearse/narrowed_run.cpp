@@ -27,12 +27,15 @@ void set_run(config::Config& config, const NarrowOptions& options) {
   train.initial_weights.clear();
   train.log_every = 1;
   train.evaluate_every = options.evaluates ? 1 : 0;
-  train.initial_loss_scale = std::min(train.initial_loss_scale, most_loss_scale);
+  if (train.precision == config::Precision::fp16) {
+    train.initial_loss_scale = std::min(train.initial_loss_scale, most_loss_scale);
+  }
   if (config.layout.outer_every > 0) config.layout.outer_every = options.steps;  // copies meet at the end
   config.checkpoint.folder = options.folder.string();
   config.checkpoint.every = 0;  // at the end
   config.checkpoint.keep_every = 0;
   config.checkpoint.staging.clear();
+  if (options.copies_in_memory && config.checkpoint.memory_every == 0) config.checkpoint.memory_every = 1;
   config.observe = {};
 }
 

@@ -16,8 +16,9 @@ namespace terrace::rehearse {
 struct NarrowOptions {
   int64_t width = 0;  // of the model; 0: as small as the layout allows
   int64_t steps = 2;
-  std::filesystem::path folder;  // of the run
-  bool evaluates = false;        // every step instead of never
+  std::filesystem::path folder;   // of the run
+  bool evaluates = false;         // every step instead of never
+  bool copies_in_memory = false;  // of the states, after every step unless the configuration says when
 };
 
 // The family of `config` is a member of this object, which outlives every use of the configuration.

@@ -16,20 +16,26 @@ bool occupies(const schedule::StepInstruction& one) {
 
 }  // namespace
 
-RankClock::RankClock(const schedule::StepCosts& costs, int64_t stage, double slowness)
-    : costs_(costs), stage_(stage), slowness_(slowness), links_(static_cast<size_t>(costs.num_links)) {}
+RankClock::RankClock(const schedule::StepCosts& costs, int64_t stage, double slowness, int64_t slow_after)
+    : costs_(costs),
+      stage_(stage),
+      slowness_(slowness),
+      slow_after_(slow_after),
+      links_(static_cast<size_t>(costs.num_links)) {}
 
-RankClock::Transfer RankClock::begin_transfer(size_t communicator) {
+RankClock::Transfer RankClock::begin_transfer(size_t communicator, double seconds_outside, double slowness) {
   Transfer transfer{.number = ends_.size(), .seconds = 0, .end = now_};
   const bool takes_time = current_ != nullptr && !has_begun_call_ &&
                           (schedule::is_send(current_->kind) || current_->kind == Kind::begin_movement);
   if (!takes_time) {
-    ends_.push_back(now_);
+    if (current_ == nullptr) transfer.seconds = seconds_outside * (1 + slowness);
+    transfer.end = now_ + transfer.seconds;
+    ends_.push_back(transfer.end);
     return transfer;
   }
   has_begun_call_ = true;
   end_transfers_until(now_);
-  transfer.seconds = costs_.seconds(stage_, *current_);
+  transfer.seconds = costs_.seconds(stage_, *current_) * (1 + slowness);
   schedule::SharedLink& link = links_.at(static_cast<size_t>(costs_.link(stage_, *current_)));
   ends_.push_back(under_way);
   link.add(transfer.number, communicator, now_, transfer.seconds);
@@ -68,7 +74,7 @@ void RankClock::end_transfers_until(double time) {
 
 // Computes for so many seconds, and for longer while calls of this rank are under way.
 void RankClock::compute(double seconds, bool beside_calls) {
-  double left = seconds * (1 + slowness_);
+  double left = seconds * (is_slow() ? 1 + slowness_ : 1);
   end_transfers_until(now_);
   while (beside_calls && left > 0 && next_end_ < std::numeric_limits<double>::infinity()) {
     if (now_ + left * costs_.beside_calls <= next_end_) {

@@ -11,6 +11,7 @@
 
 #include "terrace/schedule/step/shared_link.h"
 #include "terrace/schedule/step/step_times.h"
+#include "terrace/train/run_clock.h"
 #include "terrace/train/step_observer.h"
 
 namespace terrace::rehearse {
@@ -21,23 +22,30 @@ struct ClockedInstruction {
   double begin = 0, end = 0;
 };
 
-class RankClock : public train::StepObserver {
+class RankClock : public train::StepObserver, public train::RunClock {
  public:
-  // `costs` are those of the wide model on the machine and outlive the clock. Computations take 1 + slowness times as
-  // long.
-  RankClock(const schedule::StepCosts& costs, int64_t stage, double slowness);
+  // `costs` are those of the wide model on the machine and outlive the clock. After `slow_after` steps computations
+  // take 1 + slowness times as long.
+  RankClock(const schedule::StepCosts& costs, int64_t stage, double slowness, int64_t slow_after);
 
-  double now() const { return now_; }
-  void wait_until(double time) { now_ = std::max(now_, time); }
+  double seconds() const override { return now_; }
+  double waited() const override { return waited_; }
+  void wait_until(double time) {
+    waited_ += std::max(0.0, time - now_);
+    now_ = std::max(now_, time);
+  }
+  // Whether what is to become slow is slow now.
+  bool is_slow() const { return static_cast<int64_t>(step_ends_.size()) >= slow_after_; }
 
   // A call that begins now. The first call of a movement or send takes the instruction's seconds on its link, which it
-  // shares with the calls of other communicators; other calls take no time.
+  // shares with the calls of other communicators; a call outside a step takes `seconds_outside`, and other calls take
+  // no time. All of these take 1 + slowness times as long.
   struct Transfer {
     size_t number = 0;
     double seconds = 0;  // with the link for itself
     double end = 0;      // if the rank begins no other call until then
   };
-  Transfer begin_transfer(size_t communicator);
+  Transfer begin_transfer(size_t communicator, double seconds_outside = 0, double slowness = 0);
   // When the transfer ends, if the rank begins no other call until then.
   double end_of(const Transfer& transfer);
   // Whether it has ended by now.
@@ -60,7 +68,8 @@ class RankClock : public train::StepObserver {
   const schedule::StepCosts& costs_;
   const int64_t stage_;
   const double slowness_;
-  double now_ = 0, instruction_began_ = 0;
+  const int64_t slow_after_;
+  double now_ = 0, waited_ = 0, instruction_began_ = 0;
   std::vector<schedule::SharedLink> links_;
   double next_end_ = std::numeric_limits<double>::infinity();
   std::vector<double> ends_;                            // by transfer; negative: under way

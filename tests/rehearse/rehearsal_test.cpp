@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
@@ -91,7 +92,7 @@ Rehearsal timed(std::map<int64_t, double> slow_ranks = {}) {
                    .compares = false,
                    .timed = true,
                    .micro_batches = 8,
-                   .slow_ranks = std::move(slow_ranks)});
+                   .slow = {.ranks = std::move(slow_ranks)}});
 }
 
 // The clocks know of no list but that of the executor: that they agree says that the simulation has its order and
@@ -113,6 +114,75 @@ TEST(Rehearsals, ASlowRankMakesTheStepLonger) {
   const double with = timed({{15, 1.0}}).clocked->seconds.back();
   EXPECT_GT(with, 1.5 * without);
   EXPECT_LT(with, 2.1 * without);
+}
+
+Rehearsal slowed(const SlowParts& slow, int64_t steps) {
+  const ScratchFolder folder;
+  at::set_num_threads(1);
+  const config::Config config =
+      gpt({"model.layers=4", "layout.tensor=2", "layout.pipeline=2", "layout.sharding=zero1"});
+  return rehearse(config, frontier(16),
+                  {.narrow = {.steps = steps, .folder = folder.path() / "run"},
+                   .compares = false,
+                   .compares_start = false,
+                   .timed = true,
+                   .micro_batches = 2,
+                   .slow = slow});
+}
+
+// The watch of the run measures by the clocks of the ranks.
+TEST(Rehearsals, ARankThatBecomesSlowIsNamedWithinTenSteps) {
+  const Rehearsal rehearsal = slowed({.ranks = {{5, 0.2}}, .after = 8}, 18);
+  ASSERT_FALSE(rehearsal.slow.empty());
+  const observe::Slowness& first = rehearsal.slow.front();
+  EXPECT_EQ(first.what, "rank");
+  EXPECT_EQ(first.rank, 5);
+  EXPECT_GT(first.step, 8);
+  EXPECT_NEAR(first.excess, 0.2, 0.02);
+  for (const observe::Slowness& one : rehearsal.slow) EXPECT_EQ(one.rank, 5) << one.text;
+}
+
+// Rank 8 has the same place in the second stage as rank 0 in the first. The run has to know its usual steps first.
+TEST(Rehearsals, ALinkThatBecomesSlowIsNamedWithinTenSteps) {
+  const Rehearsal rehearsal = slowed({.links = {{{0, 8}, 1000}}, .after = 20}, 30);
+  ASSERT_FALSE(rehearsal.slow.empty());
+  const observe::Slowness& first = rehearsal.slow.front();
+  EXPECT_EQ(first.what, "link") << first.text;
+  EXPECT_EQ(std::minmax(first.rank, first.to), std::minmax(int64_t{0}, int64_t{8})) << first.text;
+  EXPECT_GT(first.step, 20);
+}
+
+TEST(Rehearsals, AKilledRankIsReplacedFromTheMemoryOfOtherNodes) {
+  const ScratchFolder folder;
+  at::set_num_threads(1);
+  config::Config config = gpt({"layout.tensor=2", "layout.pipeline=4", "layout.sharding=zero1"});
+  config.checkpoint.memory_folder = folder.path().string();
+  const Rehearsal rehearsal = rehearse(config, frontier(32),
+                                       {.narrow = {.steps = 5, .folder = folder.path() / "run"},
+                                        .compares_start = false,
+                                        .micro_batches = 2,
+                                        .killed = KilledRank{.rank = 13, .step = 4}});
+  ASSERT_TRUE(rehearsal.killed.has_value());
+  EXPECT_EQ(rehearsal.killed->node, 1);
+  EXPECT_TRUE(rehearsal.killed->from_memory);
+  EXPECT_GE(rehearsal.killed->resumed_step, 1);  // the copy of step 3 may not have been whole yet
+  EXPECT_LE(rehearsal.killed->resumed_step, 3);
+  EXPECT_TRUE(rehearsal.killed->same_bits);
+  EXPECT_TRUE(rehearsal.holds());
+}
+
+TEST(Rehearsals, AStartEndsBeforeItsFirstStep) {
+  const ScratchFolder folder;
+  at::set_num_threads(1);
+  const Rehearsal rehearsal = rehearse(gpt({"layout.tensor=2", "layout.pipeline=4", "layout.sharding=zero1"}),
+                                       frontier(64), {.narrow = {.steps = 0, .folder = folder.path() / "run"}});
+  EXPECT_EQ(rehearsal.start.ranks, 64);
+  EXPECT_GT(rehearsal.start.processor_seconds, 0);
+  ASSERT_TRUE(rehearsal.start_of_half.has_value());
+  EXPECT_EQ(rehearsal.start_of_half->ranks, 32);
+  EXPECT_TRUE(rehearsal.losses.empty());
+  EXPECT_EQ(rehearsal.checkpoint_files, 0);
+  EXPECT_FALSE(rehearsal.clocked.has_value());
 }
 
 TEST(Rehearsals, AWrongLossDoesNotHold) {
