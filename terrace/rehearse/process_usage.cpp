@@ -2,6 +2,9 @@
 #include "terrace/rehearse/process_usage.h"
 
 #include <sys/resource.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <chrono>
@@ -41,6 +44,12 @@ double seconds_of(const timeval& time) {
 }
 
 }  // namespace
+
+void give_back_free_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
 
 ProcessUsage usage_now() {
   return {

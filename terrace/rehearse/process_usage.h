@@ -15,6 +15,8 @@ struct ProcessUsage {
 };
 
 ProcessUsage usage_now();
+// Gives memory that was freed back to the system, so that what is taken later shows.
+void give_back_free_memory();
 
 // Looks at the process a few times a second, on a thread of its own, until it is destroyed.
 class UsageWatch {

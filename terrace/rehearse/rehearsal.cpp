@@ -46,6 +46,13 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
 struct Notes {
   Notes(const config::Config& config, int64_t data_ranks) : losses(config, data_ranks) {}
 
+  void forget_after(int64_t step) {
+    losses.forget_after(step);
+    const size_t kept = std::min(step_losses.size(), static_cast<size_t>(step));
+    step_losses.resize(kept);
+    step_seconds.resize(kept);
+  }
+
   LossLog losses;
   std::mutex mutex;
   int64_t ready = 0;  // ranks that are ready for their first step
@@ -68,7 +75,7 @@ class NotingHook : public train::Hook {
     notes_.begins_after = trainer.steps_done();
     if (++notes_.ready < trainer.mesh().size()) return;
     // No step ends before all ranks are here, and those after the one that the run begins after are made again.
-    notes_.losses.forget_after(notes_.begins_after);
+    notes_.forget_after(notes_.begins_after);
     notes_.last_ready = notes_.steps_ended = Clock::now();
     notes_.processor_seconds_ready = processor_seconds();
     notes_.bytes_ready = usage_now().resident_bytes;
@@ -98,6 +105,7 @@ class Start {
   run::RunResult run(bool only_starts, const std::string& resume, ClockedRun* clocked, Killer* killer) {
     notes.ready = 0;
     notes.first_step_ended.reset();
+    give_back_free_memory();
     began = Clock::now();
     const double processor_began = processor_seconds();
     const int64_t bytes_began = usage_now().resident_bytes;
@@ -108,20 +116,31 @@ class Start {
       trainer.add_hook(std::make_unique<NotingHook>(notes));
     };
     if (clocked != nullptr) options.decorate = [&](comm::World& world) { return clocked->decorate(world); };
-    run::RunResult result = run::run_training(config_, options);
-    cost = {.ranks = ranks_,
-            .seconds = seconds_between(began, notes.last_ready),
-            .processor_seconds = notes.processor_seconds_ready - processor_began,
-            .bytes = notes.bytes_ready - bytes_began};
+    run::RunResult result;
+    try {
+      result = run::run_training(config_, options);
+    } catch (...) {
+      note_cost(processor_began, bytes_began);
+      throw;
+    }
+    note_cost(processor_began, bytes_began);
     if (!result.finished && !only_starts) throw UserError("stopped " + result.stop_reason, ExitCode::stopped);
     return result;
   }
 
   Notes notes;
-  StartCost cost;
+  StartCost cost;  // of the first run
   Clock::time_point began;
 
  private:
+  void note_cost(double processor_began, int64_t bytes_began) {
+    if (cost.ranks > 0 || notes.ready < ranks_) return;
+    cost = {.ranks = ranks_,
+            .seconds = seconds_between(began, notes.last_ready),
+            .processor_seconds = notes.processor_seconds_ready - processor_began,
+            .bytes = notes.bytes_ready - bytes_began};
+  }
+
   const config::Config& config_;
   const int64_t ranks_;
 };
@@ -281,6 +300,7 @@ Rehearsal rehearse(const config::Config& config, const plan::Target& target, con
   note_uneven_stages(planned, target, rehearsal);
   std::optional<ClockedRun> clocked;
   if (options.timed) clocked.emplace(planned, target, options.slow);
+  give_back_free_memory();
   rehearsal.before = usage_now();
   rehearsal.start_of_half = start_of_half(config, target, options);
   const double processor_began = processor_seconds();
