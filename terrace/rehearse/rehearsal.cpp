@@ -310,6 +310,7 @@ Rehearsal rehearse(const config::Config& config, const plan::Target& target, con
     const run::RunResult result = options.killed ? run_with_death(start, run.config(), *options.killed, rehearsal)
                                                  : start.run(only_starts, "", clocked ? &*clocked : nullptr, nullptr);
     rehearsal.most = watch.most();
+    rehearsal.most.resident_bytes = std::max(rehearsal.most.resident_bytes, start.notes.bytes_ready);
     rehearsal.end_seconds = seconds_between(start.notes.steps_ended, Clock::now());
     if (!only_starts) note_checkpoint(result.checkpoint, rehearsal);
   }

@@ -1,4 +1,4 @@
-// A rank that computes slowly and a link that is slow are named within ten steps, and nobody else.
+// A rank that computes slowly is named within ten steps, and nobody else; tests of rehearsals name links too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,15 +38,6 @@ TEST_F(Watch, NamesTheRankThatComputesSlowlyAndNotThoseThatWaitForIt) {
   ASSERT_TRUE(last.watch);
   EXPECT_EQ(last.watch->slowest_rank, 5);
   EXPECT_EQ(last.watch->slow_ranks, 1);
-}
-
-// Ranks 3 and 7 are neighbours in a group of eight that sums gradients.
-TEST_F(Watch, NamesTheSlowLink) {
-  const std::vector<Slowness> all = named_with(8, {"layout.sharding=zero2"}, comm::slow_link(3, 7, 2e-7, active()));
-  ASSERT_EQ(all.size(), 1u);
-  EXPECT_EQ(all.front().what, "link");
-  EXPECT_EQ(std::set({all.front().rank, all.front().to}), (std::set<int64_t>{3, 7}));
-  EXPECT_LE(all.front().step, slow_from + 9);
 }
 
 TEST(LinkProbe, FindsBothDirectionsOfTheSlowLink) {
