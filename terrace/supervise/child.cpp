@@ -12,6 +12,7 @@
 #include <csignal>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace terrace::supervise {
 namespace {
@@ -39,12 +40,10 @@ void close_end(int& end) {
 
 }  // namespace
 
-Child::Child(const std::vector<std::string>& arguments, bool piped) {
+Child::Child(const std::vector<std::string>& arguments, Pipes pipes) {
   Pipe in, out;
-  if (piped) {
-    in.open();
-    out.open();
-  }
+  if (pipes == Pipes::input_and_output) in.open();
+  if (pipes != Pipes::none) out.open();
   std::vector<char*> words;
   for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
@@ -55,18 +54,16 @@ Child::Child(const std::vector<std::string>& arguments, bool piped) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(of_signal + SIGTERM);
-    if (piped) {
-      ::dup2(in.read, STDIN_FILENO);
-      ::dup2(out.write, STDOUT_FILENO);
-    }
+    if (pipes == Pipes::input_and_output) ::dup2(in.read, STDIN_FILENO);
+    if (pipes != Pipes::none) ::dup2(out.write, pipes == Pipes::errors ? STDERR_FILENO : STDOUT_FILENO);
     for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGPIPE}) ::signal(signal, SIG_DFL);
     ::execvp(words[0], words.data());
     ::_exit(cannot_execute);
   }
   ::setpgid(id_, id_);  // whoever of the two comes first
-  if (!piped) return;
-  ::close(in.read);
-  ::close(out.write);
+  if (pipes == Pipes::none) return;
+  close_end(in.read);
+  close_end(out.write);
   input_ = in.write;
   output_ = out.read;
   ::fcntl(output_, F_SETFL, O_NONBLOCK);
@@ -97,20 +94,24 @@ void Child::end(double grace_seconds) {
   send(SIGTERM);
   const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(grace_seconds);
   while (!ended()) {
+    take_output();
     if (std::chrono::steady_clock::now() > limit) ::kill(-id_, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
 
-std::string Child::read_output() const {
-  std::string text;
+void Child::take_output() {
   std::array<char, 4096> piece{};
   while (output_ >= 0) {
     const ssize_t bytes = ::read(output_, piece.data(), piece.size());
     if (bytes <= 0) break;
-    text.append(piece.data(), static_cast<size_t>(bytes));
+    unread_.append(piece.data(), static_cast<size_t>(bytes));
   }
-  return text;
+}
+
+std::string Child::read_output() {
+  take_output();
+  return std::exchange(unread_, {});
 }
 
 void Child::close_input() { close_end(input_); }

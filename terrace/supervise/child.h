@@ -11,10 +11,12 @@ namespace terrace::supervise {
 
 class Child {
  public:
-  // `piped`: its standard input and output are pipes to this process; otherwise it has those of this process. Its
-  // process group is its own, and it gets SIGTERM when the thread that makes it ends in any way, with its process at
-  // the latest. Throws std::system_error. A program that cannot be executed ends with code 127.
-  Child(const std::vector<std::string>& arguments, bool piped);
+  // Which of its standard streams are pipes to this process; it has the others of this process.
+  enum class Pipes { none, input_and_output, errors };
+
+  // Its process group is its own, and it gets SIGTERM when the thread that makes it ends in any way, with its process
+  // at the latest. Throws std::system_error. A program that cannot be executed ends with code 127.
+  Child(const std::vector<std::string>& arguments, Pipes pipes);
   Child(const Child&) = delete;
   // Ends it at once, if it runs.
   ~Child();
@@ -23,17 +25,21 @@ class Child {
   std::optional<int> ended();
   // Sends a signal to the program, and not to its children.
   void send(int signal) const;
-  // SIGTERM to the program and, after so many seconds, SIGKILL to its group; returns when it has ended.
+  // SIGTERM to the program and, after so many seconds, SIGKILL to its group; returns when it has ended. Its output is
+  // kept for read_output(), so that a program which has much to say can end.
   void end(double grace_seconds);
 
-  // The output that it has written since the last call.
-  std::string read_output() const;
+  // The output or errors that it has written into a pipe since the last call.
+  std::string read_output();
   // Closes its input, by which it learns that this process needs it no more.
   void close_input();
 
  private:
+  void take_output();
+
   pid_t id_ = -1;
   int input_ = -1, output_ = -1;  // this process's ends of the pipes
+  std::string unread_ = {};       // output that was taken out of the pipe and not returned yet
   std::optional<int> code_;
 };
 

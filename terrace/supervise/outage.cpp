@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <system_error>
 #include <utility>
 
+#include "terrace/base/terminal/log.h"
 #include "terrace/base/text/units.h"
 #include "terrace/observe/last_metrics.h"
 
@@ -29,6 +31,30 @@ std::string Outage::text(Clock::time_point first_step) const {
       "{} to choose nodes, {} to start the ranks, {} to read the state of step {} and make the next one",
       what, between(last_sign, first_step), from_step + 1, between(last_sign, noticed), between(noticed, ended),
       between(ended, chosen), between(chosen, started), between(started, first_step), from_step);
+}
+
+Json Outage::json(Clock::time_point first_step) const {
+  const auto between = [](Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double>(to - from).count();
+  };
+  const Clock::time_point started = begun.value_or(first_step);
+  return {{"what", what},
+          {"step", from_step + 1},
+          {"seconds",
+           {{"noticing", between(last_sign, noticed)},
+            {"ending", between(noticed, ended)},
+            {"choosing", between(ended, chosen)},
+            {"starting", between(chosen, started)},
+            {"reading", between(started, first_step)},
+            {"all", between(last_sign, first_step)}}}};
+}
+
+void note_failure(const std::filesystem::path& folder, Json line) {
+  using System = std::chrono::system_clock;
+  line["time"] = std::chrono::duration<double>(System::now().time_since_epoch()).count();
+  std::ofstream file(folder / failures_name, std::ios::app);
+  file << line.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n" << std::flush;
+  if (!file) log_warning("{} cannot be written", (folder / failures_name).string());
 }
 
 FirstStep::FirstStep(std::filesystem::path folder)

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "terrace/base/text/json.h"
 #include "terrace/observe/run_process.h"
 
 namespace terrace::supervise {
@@ -20,7 +21,16 @@ struct Outage {
 
   // "the loss of node2: 9.1 s to the next step, .."
   std::string text(Clock::time_point first_step) const;
+  // An object with the figures of the text: what, step (the first one), and seconds with noticing, ending, choosing,
+  // starting, reading and all, which is their sum.
+  Json json(Clock::time_point first_step) const;
 };
+
+// The file in the run's folder with an object for each failure and for each time until the next step, a line each; each
+// has "time", seconds since the epoch.
+inline constexpr const char* failures_name = "failures.jsonl";
+// Adds a line. A folder that is not there yet, or cannot be written to, is logged, and the run goes on.
+void note_failure(const std::filesystem::path& folder, Json line);
 
 // Follows the files in a run's folder from the start of its ranks to their first step.
 class FirstStep {

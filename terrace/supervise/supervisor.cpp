@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <iterator>
 #include <list>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -18,6 +20,9 @@
 #include "terrace/base/text/plural.h"
 #include "terrace/base/text/units.h"
 #include "terrace/launch/job_script.h"
+#include "terrace/observe/last_metrics.h"
+#include "terrace/supervise/failure_counts.h"
+#include "terrace/supervise/launcher_messages.h"
 #include "terrace/supervise/outage.h"
 #include "terrace/supervise/watched_node.h"
 
@@ -31,6 +36,19 @@ constexpr double seconds_to_begin = 60;  // that a node has for the start of its
 constexpr std::chrono::milliseconds between_looks{100};
 
 std::vector<std::string> shell(const std::string& command) { return {"/bin/sh", "-c", command}; }
+
+void write_errors(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    if (written <= 0) return;  // nobody reads them
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+int64_t last_step_in(const std::filesystem::path& folder) {
+  const observe::RunMetrics metrics = observe::read_last_metrics(folder);
+  return metrics.steps.empty() ? 0 : metrics.steps.rbegin()->first;
+}
 
 class Supervisor {
  public:
@@ -56,8 +74,20 @@ class Supervisor {
     while (true) {
       const EndOfRanks end = run_ranks();
       if (const std::optional<ExitCode> code = verdict(end)) return *code;
-      if (!end.has_lost_node) log_warning("the ranks failed: exit code {}", end.code);
-      if (stop_requested() || !count_failure()) return ExitCode::peer_failed;
+      if (!end.has_lost_node) {
+        log_warning(
+            "the ranks failed{}: exit code {}",
+            failed_ ? fmt::format(", rank {} on node {} first ({})", failed_->rank, failed_->node, failed_->how) : "",
+            end.code);
+      }
+      if (stop_requested()) return ExitCode::peer_failed;
+      const bool leaves_out = count(end);
+      note_failure(job_.run_folder(), record_of(end, leaves_out));
+      if (!leaves_out && counts_.is_to_give_up()) {
+        log_warning("the ranks failed {} times from step {} on without a checkpoint in between: given up",
+                    counts_.without_newer(), from_step_);
+        return ExitCode::peer_failed;
+      }
       choose();
     }
   }
@@ -67,10 +97,12 @@ class Supervisor {
   EndOfRanks run_ranks() {
     FirstStep first(job_.run_folder());
     EndOfRanks end{.had_begun = had_begun_};
-    Child ranks(shell(launch::ranks_command(job_, training_)), /*piped=*/false);
+    Child ranks(shell(launch::ranks_command(job_, training_)), Child::Pipes::errors);
+    LauncherMessages messages(training_, job_.ranks_per_node);
     bool asked = false;
     while (!ranks.ended() && lost_in_training().empty()) {
       std::this_thread::sleep_for(between_looks);
+      write_errors(messages.take(ranks.read_output()));
       look_at_nodes();
       follow(first);
       if (!stop_requested() || std::exchange(asked, true)) continue;
@@ -80,6 +112,7 @@ class Supervisor {
     const Clock::time_point noticed = Clock::now();
     ranks.end(seconds_to_end);
     const Clock::time_point ended = Clock::now();
+    write_errors(messages.take(ranks.read_output(), /*is_last=*/true));
     end.code = *ranks.ended();
     wait_for_signs();
     const std::vector<const WatchedNode*> lost = lost_in_training();
@@ -91,7 +124,11 @@ class Supervisor {
       end.has_failed = record->state == observe::ProcessState::failed;
     }
     end.has_lost_node = !lost.empty();
-    outage_ = {.what = "a failure of the ranks", .last_sign = noticed, .noticed = noticed, .ended = ended};
+    failed_ = lost.empty() ? messages.failed() : std::nullopt;
+    outage_ = {.what = failed_ ? "a failure of the ranks on " + failed_->node : "a failure of the ranks",
+               .last_sign = noticed,
+               .noticed = noticed,
+               .ended = ended};
     if (!lost.empty()) {
       outage_->what = fmt::format("the loss of {}", lost.front()->name());
       outage_->last_sign = std::min(noticed, lost.front()->last_sign());
@@ -135,36 +172,77 @@ class Supervisor {
       outage_->from_step = first.from_step();
     }
     if (!first.is_made()) return;
-    log_info("{}", outage_->text(Clock::now()));
+    const Clock::time_point now = Clock::now();
+    log_info("{}", outage_->text(now));
+    note_failure(job_.run_folder(), outage_->json(now));
     outage_.reset();
   }
 
-  // Whether the ranks may start again: they got further than at the last failures.
-  bool count_failure() {
-    failures_ = from_step_ > furthest_start_ ? 1 : failures_ + 1;
-    furthest_start_ = std::max(furthest_start_, from_step_);
-    if (failures_ < most_failures) return true;
-    log_warning("the ranks failed {} times from step {} on without a checkpoint in between: given up", failures_,
-                furthest_start_);
+  // Counts a failure; returns whether the node at which it began is left out from now on.
+  bool count(const EndOfRanks& end) {
+    counts_.add({.node = failed_ ? failed_->node : "",
+                 .rank = failed_ ? failed_->rank : -1,
+                 .from_step = from_step_,
+                 .last_step = had_begun_ ? last_step_in(job_.run_folder()) : 0});
+    const std::string node = counts_.node_to_leave_out();
+    if (end.has_lost_node || node.empty() || !can_do_without(node)) return false;
+    counts_.forgive();
+    left_out_.insert(node);
+    log_warning("node {} is left out: the ranks failed there {} times in a row, and made no new step in between", node,
+                most_failures_of_node);
+    return true;
+  }
+
+  // Whether the run goes on without the node, on a spare or at another layout; takes that layout.
+  bool can_do_without(const std::string& node) {
+    std::vector<std::string> left = usable();
+    std::erase(left, node);
+    if (std::ssize(left) >= job_.request.nodes) return true;
+    std::string why = "it is the only node";
+    try {
+      if (!left.empty()) {
+        job_ = run_.smaller(std::ssize(left));
+        return true;
+      }
+    } catch (const UserError& error) {
+      why = error.what();
+    }
+    log_warning("the ranks fail again and again on node {}, without which the run cannot go on: {}", node, why);
     return false;
+  }
+
+  Json record_of(const EndOfRanks& end, bool leaves_out) const {
+    Json line = {{"what", outage_->what},
+                 {"nodes", training_},
+                 {"exit_code", end.code},
+                 {"from_step", from_step_},
+                 {"last_step", had_begun_ ? last_step_in(job_.run_folder()) : 0},
+                 {"left_out", leaves_out}};
+    line["failed"] = failed_ ? Json{{"node", failed_->node}, {"rank", failed_->rank}, {"how", failed_->how}} : Json();
+    return line;
+  }
+
+  std::vector<std::string> usable() const {
+    std::vector<std::string> left;
+    for (const WatchedNode& node : nodes_) {
+      if (!node.is_lost() && !left_out_.contains(node.name())) left.push_back(node.name());
+    }
+    return left;
   }
 
   // Chooses the nodes of the next start, and with too few of them another layout.
   void choose() {
-    std::vector<std::string> left;
-    for (const WatchedNode& node : nodes_) {
-      if (!node.is_lost()) left.push_back(node.name());
-    }
-    if (left.empty()) throw UserError("all nodes are lost", ExitCode::peer_failed);
+    const std::vector<std::string> left = usable();
+    if (left.empty()) throw UserError("no node is left: all are lost or left out", ExitCode::peer_failed);
     const std::vector<std::string> before = training_;
-    if (std::ssize(left) < job_.request.nodes) {
-      log_warning("no spare node is left: the run goes on on {} of its {} nodes", left.size(), job_.request.nodes);
-      job_ = run_.smaller(std::ssize(left));
+    if (std::ssize(left) < std::ssize(before)) {
+      log_warning("no spare node is left: the run goes on on {} of its {} nodes", left.size(), before.size());
     }
+    if (std::ssize(left) < job_.request.nodes) job_ = run_.smaller(std::ssize(left));
     training_ = chosen_nodes(before, left, job_.request.nodes);
-    for (const std::string& node : training_) {
-      if (std::ranges::find(before, node) == before.end())
-        log_info("the spare node {} takes the place of a lost one", node);
+    for (size_t i = 0; i < training_.size(); ++i) {
+      if (std::ranges::find(before, training_[i]) == before.end())
+        log_info("the spare node {} takes the place of {}", training_[i], before[i]);
     }
     log_info("the ranks start again on {}", fmt::join(training_, ", "));
     outage_->chosen = Clock::now();
@@ -174,9 +252,12 @@ class Supervisor {
   launch::Job job_;
   std::list<WatchedNode> nodes_;
   std::vector<std::string> training_;
+  std::set<std::string> left_out_;  // nodes that live and are not used any more
   std::optional<Outage> outage_;
+  std::optional<FailedRank> failed_;  // of the last start
+  FailureCounts counts_;
   bool had_begun_ = false;
-  int64_t from_step_ = 0, furthest_start_ = -1, failures_ = 0;
+  int64_t from_step_ = 0;
 };
 
 }  // namespace

@@ -21,16 +21,14 @@ struct SupervisedRun {
   double silence = 10;  // seconds without a sign after which a node counts as lost
 };
 
-// A run that fails so often without a newer checkpoint in between is given up.
-inline constexpr int64_t most_failures = 3;
-
 // Starts a keeper on each node and the ranks, with --resume auto, and starts them again after each failure of a rank or
 // node, until the run has ended by itself. The ranks are ended where a node of theirs is lost. A node that is lost is
-// not used again. A request to stop (base/system/stop_request.h) lets the ranks save and end. Logs what happens, and
-// after each failure how long each part took from the last sign of what failed to the next step. Returns the exit code
-// of the last start of the ranks: done, stopped, or what another start would not change; peer_failed where there were
-// too many failures. Call it on one of the nodes, or where nodes can be reached from, on a thread that lives as long as
-// the program. Throws UserError where there are fewer nodes than the job needs.
+// not used again, and neither is one at which failures begin again and again (failure_counts.h). A request to stop
+// (base/system/stop_request.h) lets the ranks save and end. Logs what happens, and after each failure how long each
+// part took from the last sign of what failed to the next step; failures.jsonl in the run's folder keeps both. Returns
+// the exit code of the last start of the ranks: done, stopped, or what another start would not change; peer_failed
+// where there were too many failures. Call it on one of the nodes, or where nodes can be reached from, on a thread that
+// lives as long as the program. Throws UserError where there are fewer nodes than the job needs.
 ExitCode supervise(const SupervisedRun& run);
 
 // How a start of the ranks ended.
@@ -47,7 +45,7 @@ struct EndOfRanks {
 std::optional<ExitCode> verdict(const EndOfRanks& end);
 
 // The nodes that train next, `count` of them where so many are left: those that trained stay in their places, and the
-// first spares take those of nodes that are lost.
+// first spares take those of nodes that are not left.
 std::vector<std::string> chosen_nodes(const std::vector<std::string>& trained, const std::vector<std::string>& left,
                                       int64_t count);
 

@@ -13,7 +13,7 @@ namespace terrace::supervise {
 
 WatchedNode::WatchedNode(std::string name, const std::vector<std::string>& keeper, double silence, double start)
     : name_(std::move(name)),
-      keeper_(std::make_unique<Child>(keeper, /*piped=*/true)),
+      keeper_(std::make_unique<Child>(keeper, Child::Pipes::input_and_output)),
       silence_(silence),
       start_(start) {}
 

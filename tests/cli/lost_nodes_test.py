@@ -151,13 +151,26 @@ class LostNodes(CommandTest):
         number, unit = text.split()
         return float(number) * {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit]
 
+    @staticmethod
+    def ranks_on(own_cluster, node):
+        """The processes of the ranks on a node."""
+        ranks = []
+        for pid in own_cluster.processes(node):
+            try:
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue  # it has ended
+            if words[0].endswith(b"/terrace") and words[1:2] == [b"train"]:
+                ranks.append(pid)
+        return ranks
+
     def test_a_spare_takes_the_place_of_a_lost_node(self):
         own_cluster, folder, run = self.started(nodes=2, spares=1)
         self.wait_for_step(folder, 45)
         own_cluster.lose(own_cluster.nodes[1], self.shared / "memory")
         log = self.ended(folder, run)
         self.assertIn("node 10.78.0.2 is lost", log)
-        self.assertIn("the spare node 10.78.0.3 takes the place of a lost one", log)
+        self.assertIn("the spare node 10.78.0.3 takes the place of 10.78.0.2", log)
         self.assertIn("step_000000", log)
         self.assertGreaterEqual(self.expect_outage(log, "the loss of 10.78.0.2", 45), 30)
         self.expect_undisturbed(folder)
@@ -187,13 +200,49 @@ class LostNodes(CommandTest):
     def test_a_rank_that_dies_starts_again_on_its_node(self):
         own_cluster, folder, run = self.started(nodes=2, spares=0)
         self.wait_for_step(folder, 45)
-        ranks = [pid for pid in own_cluster.processes(own_cluster.nodes[1])
-                 if b"train" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]  # fmt: skip
-        subprocess.run(["kill", "-KILL", *ranks], check=True)
+        subprocess.run(["kill", "-KILL", *self.ranks_on(own_cluster, own_cluster.nodes[1])], check=True)
         log = self.ended(folder, run)
-        self.expect_outage(log, "a failure of the ranks", 45)
+        self.expect_outage(log, "a failure of the ranks on 10.78.0.2", 45)
+        self.assertIn("the ranks failed, rank 1 on node 10.78.0.2 first (signal 9 (Killed))", log)
+        self.assertNotIn("is lost", log)
+        self.assertNotIn("is left out", log)
+        self.expect_undisturbed(folder)
+
+    def kill_ranks_until(self, folder, own_cluster, node, text):
+        """Kills the ranks on the node whenever they start, until the log has the text."""
+        deadline = time.monotonic() + 60
+        while text not in (folder / "log").read_text():
+            self.assertLess(time.monotonic(), deadline, (folder / "log").read_text())
+            if ranks := self.ranks_on(own_cluster, node):
+                subprocess.run(["kill", "-KILL", *ranks], capture_output=True)
+            time.sleep(0.02)
+
+    def test_a_node_at_which_ranks_die_again_and_again_is_left_out(self):
+        own_cluster, folder, run = self.started(nodes=2, spares=1)
+        self.wait_for_step(folder, 45)
+        self.kill_ranks_until(folder, own_cluster, own_cluster.nodes[1], "node 10.78.0.2 is left out: the ranks failed there 2 times in a row")
+        log = self.ended(folder, run)
+        self.assertIn("the spare node 10.78.0.3 takes the place of 10.78.0.2", log)
         self.assertNotIn("is lost", log)
         self.expect_undisturbed(folder)
+        failures = [json.loads(line) for line in (folder / "run/failures.jsonl").read_text().splitlines()]
+        first, second, outage = failures
+        for failure in (first, second):
+            self.assertEqual(failure["failed"] | {"how": ""}, {"node": "10.78.0.2", "rank": 1, "how": ""})
+            self.assertEqual(failure["nodes"], ["10.78.0.1", "10.78.0.2"])
+        self.assertEqual((first["left_out"], second["left_out"]), (False, True))
+        parts = outage["seconds"]
+        self.assertAlmostEqual(parts["all"], sum(value for part, value in parts.items() if part != "all"), places=6)
+        self.assertEqual(list((self.shared / "memory").glob("*/*")), [])
+
+    def test_without_spares_the_run_goes_on_without_the_node_that_fails(self):
+        own_cluster, folder, run = self.started(nodes=2, spares=0)
+        self.wait_for_step(folder, 45)
+        self.kill_ranks_until(folder, own_cluster, own_cluster.nodes[0], "node 10.78.0.1 is left out")
+        log = self.ended(folder, run)
+        self.assertIn("no spare node is left: the run goes on on 1 of its 2 nodes", log)
+        self.assertIn("the ranks start again on 10.78.0.2", log)
+        self.assertEqual([step for step, _ in self.losses(folder)], list(range(1, 161)))
 
     def test_a_request_to_stop_lets_the_ranks_save(self):
         own_cluster, folder, run = self.started(nodes=2, spares=0)

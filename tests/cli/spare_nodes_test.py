@@ -86,7 +86,7 @@ class ASpareNode(SlurmJobs):
             self.slurm.start_node("node2")
         self.assertIn("the ranks start on node1, node2; spare: node3", log)
         self.assertIn("node node2 is lost", log)
-        self.assertIn("the spare node node3 takes the place of a lost one", log)
+        self.assertIn("the spare node node3 takes the place of node2", log)
         self.assertRegex(log, r"the loss of node2: .* from the last sign of life to step \d+: ")
         self.assertIn("of the copies in the memory of the nodes", log)
         undisturbed = folder / "undisturbed"

@@ -37,7 +37,7 @@ bool soon(const std::function<bool()>& condition) {
 }
 
 int code_of(const std::string& line) {
-  Child child(shell(line), /*piped=*/false);
+  Child child(shell(line), Child::Pipes::none);
   EXPECT_TRUE(soon([&] { return child.ended().has_value(); }));
   return child.ended().value_or(-1);
 }
@@ -45,12 +45,12 @@ int code_of(const std::string& line) {
 TEST(Child, EndsWithTheCodeOfTheProgramOrItsSignal) {
   EXPECT_EQ(code_of("exit 3"), 3);
   EXPECT_EQ(code_of("kill -KILL $$"), 137);
-  Child missing({"/nothing/there"}, /*piped=*/false);
+  Child missing({"/nothing/there"}, Child::Pipes::none);
   EXPECT_TRUE(soon([&] { return missing.ended() == 127; }));
 }
 
 TEST(Child, IsEndedWithItsOwnChildrenEvenIfItRefuses) {
-  Child child(shell("trap '' TERM; echo $$; sleep 600 & while :; do sleep 0.1; done"), /*piped=*/true);
+  Child child(shell("trap '' TERM; echo $$; sleep 600 & while :; do sleep 0.1; done"), Child::Pipes::input_and_output);
   std::string output;
   ASSERT_TRUE(soon([&] { return (output += child.read_output()).ends_with("\n"); }));
   child.end(0.3);
@@ -59,10 +59,21 @@ TEST(Child, IsEndedWithItsOwnChildrenEvenIfItRefuses) {
 }
 
 TEST(Child, SeesTheEndOfItsInput) {
-  Child child(shell("cat; exit 9"), /*piped=*/true);
+  Child child(shell("cat; exit 9"), Child::Pipes::input_and_output);
   EXPECT_FALSE(child.ended());
   child.close_input();
   EXPECT_TRUE(soon([&] { return child.ended() == 9; }));
+}
+
+TEST(Child, EndsThoughItsErrorsFillThePipeMeanwhile) {
+  // A pipe holds 64 KiB.
+  Child child(shell("trap 'head -c 200000 /dev/zero >&2; exit 0' TERM; echo begun >&2; while :; do sleep 0.05; done"),
+              Child::Pipes::errors);
+  std::string errors;
+  ASSERT_TRUE(soon([&] { return (errors += child.read_output()).ends_with("\n"); }));
+  child.end(60);
+  EXPECT_EQ(child.ended(), 0);
+  EXPECT_EQ((errors + child.read_output()).size(), 200'006u);
 }
 
 TEST(WatchedNode, LivesWhileItsKeeperGivesSigns) {
