@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <list>
 #include <memory>
 #include <span>
@@ -99,25 +100,31 @@ class Receiving {
   const std::optional<UserError>& failure() const { return failure_; }
 
  private:
+  // The buffer is kept for the next pieces, since the pages of a new one have to be cleared.
   void begin(int64_t bytes) {
-    buffer_ = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(bytes));
-    work_ = ranks_.receive(buffer_->data(), bytes, comm::Type::uint8, from_, next_node, buffer_);
+    if (bytes > capacity_) {
+      buffer_ = std::make_shared_for_overwrite<std::byte[]>(static_cast<size_t>(bytes));
+      capacity_ = bytes;
+    }
+    piece_ = {buffer_.get(), static_cast<size_t>(bytes)};
+    work_ = ranks_.receive(piece_.data(), bytes, comm::Type::uint8, from_, next_node, buffer_);
   }
 
   void take() {
     if (!has_length_) {
       has_length_ = true;
-      return begin(*reinterpret_cast<const int64_t*>(buffer_->data()));
+      int64_t length = 0;
+      std::memcpy(&length, piece_.data(), sizeof length);
+      return begin(length);
     }
     if (!has_list_) {
       has_list_ = true;
-      for (const Json& file :
-           Json::parse(std::string(reinterpret_cast<const char*>(buffer_->data()), buffer_->size()))) {
+      for (const Json& file : Json::parse(std::string(reinterpret_cast<const char*>(piece_.data()), piece_.size()))) {
         files_.push_back({file.at("name").get<std::string>(), file.at("bytes").get<int64_t>()});
       }
     } else {
-      attempt([&] { file_->write(buffer_->data(), buffer_->size()); });
-      files_.front().bytes -= std::ssize(*buffer_);
+      attempt([&] { file_->write(piece_.data(), piece_.size()); });
+      files_.front().bytes -= std::ssize(piece_);
       if (files_.front().bytes == 0) end_file();
     }
     begin_next();
@@ -167,7 +174,9 @@ class Receiving {
   std::list<File> files_;  // the first is being received
   std::optional<AtomicFile> file_;
   std::optional<UserError> failure_;
-  std::shared_ptr<std::vector<std::byte>> buffer_;
+  std::shared_ptr<std::byte[]> buffer_;
+  int64_t capacity_ = 0;
+  std::span<std::byte> piece_;  // of the buffer, that is being received
   comm::Work work_;
 };
 
