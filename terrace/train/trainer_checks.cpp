@@ -14,9 +14,11 @@ void Trainer::disturb(const std::vector<MemoryFault>& faults) {
 }
 
 bool Trainer::checks_states_after(int64_t step) const {
-  const int64_t every = config_.train.check_states_every, save_every = config_.checkpoint.every;
-  // States that are saved are checked, so that a run which loads its newest checkpoint again loads a good one.
-  return every > 0 && (step % every == 0 || (save_every > 0 && step % save_every == 0) || step == config_.train.steps);
+  const int64_t every = config_.train.check_states_every;
+  const auto is_due = [&](int64_t interval) { return interval > 0 && step % interval == 0; };
+  // States that are saved or copied are checked, so that a run which loads the newest of them again loads good ones.
+  return every > 0 && (is_due(every) || is_due(config_.checkpoint.every) || is_due(config_.checkpoint.memory_every) ||
+                       step == config_.train.steps);
 }
 
 void Trainer::check_states() {

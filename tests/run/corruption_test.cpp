@@ -119,6 +119,15 @@ TEST_F(Corruption, AReplicaThatDiffersIsNamedByTheOthers) {
                 {"rank 1 (host ", "tensor 1)", "ranks 0 and 2"}});
 }
 
+// Nothing else compares before the end.
+TEST_F(Corruption, ACopyInMemoryIsComparedBeforeItIsMade) {
+  expect_found({3,
+                {"train.check_states_every=100", "checkpoint.memory_every=4",
+                 fmt::format("checkpoint.memory_folder={}/memory", folder_.string())},
+                fault(Place::weight, 1, matrix),
+                {"silent corruption in step 4: rank 1 (host ", "differ from those of ranks 0 and 2, which agree"}});
+}
+
 TEST_F(Corruption, OfTwoReplicasEachSaysWhetherItsWeightsAreItsMastersRounded) {
   std::string found;
   comm::run_threads(2, {}, [&](comm::World& world) {
