@@ -23,9 +23,9 @@ machine::Machine measure_machine(comm::World& world, const at::Device& device, c
   std::optional<Progress> progress;
   if (world.rank() == 0) progress.emplace("measuring this machine", parts);
   measure::CalibrationOptions options{.quick = measurement.quick, .name = measurement.name, .types = measurement.types};
-  options.memory_bytes =
-      device.is_cpu() ? static_cast<double>(observe::available_bytes()) / static_cast<double>(world.ranks_per_node())
-                      : static_cast<double>(train::available_bytes(device));
+  options.host_bytes = static_cast<double>(observe::available_bytes());
+  options.memory_bytes = device.is_cpu() ? options.host_bytes / static_cast<double>(world.ranks_per_node())
+                                         : static_cast<double>(train::available_bytes(device));
   options.progress = [&](double share, const std::string& what) {
     if (progress) progress->update(static_cast<uint64_t>(share * parts), what);
   };

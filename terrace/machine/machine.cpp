@@ -191,7 +191,13 @@ void machine_keys(Table& table) {
         tier.rule({"devices_per_link"}, [&](const Tier&) { return link_problem(tiers, index); });
       });
   table.optional_table("host", &Machine::host, [](auto& host) {
+    host.optional("memory", &Host::memory_bytes, memory);
+    host.optional("holds_devices", &Host::holds_devices, config::Flag{});
     host.optional("staging_bandwidth", &Host::staging_bandwidth, link_bandwidth);
+    host.rule({"holds_devices", "memory"}, [](const Host& one) -> std::string {
+      return one.holds_devices && one.memory_bytes == 0 ? "has no effect without memory; add it, such as \"64 GiB\""
+                                                        : "";
+    });
   });
   table.optional_table("communicators", &Machine::communicators, [](auto& each) {
     each.optional("memory", &Communicators::bytes, communicator);

@@ -89,6 +89,8 @@ struct Tier {
 
 // The part of a node that its devices share.
 struct Host {
+  double memory_bytes = 0;     // of a node, beside that of its devices; 0: not stated
+  bool holds_devices = false;  // the devices are parts of the node's processors, and compute in this memory
   // Bytes/s that all devices of a node together send, and receive as many, if the data pass through the host's memory
   // (Software::host_staging); 0: not stated.
   double staging_bandwidth = 0;

@@ -93,6 +93,9 @@ class Calibration {
     machine::Device& device = machine.device;
     device.name = device_.is_cuda() ? "this GPU" : fmt::format("{} of {}", threads(), processor_name());
     device.memory_bytes = rounded(options_.memory_bytes);
+    if (options_.host_bytes > 0) {
+      machine.host = {.memory_bytes = rounded(options_.host_bytes), .holds_devices = !device_.is_cuda()};
+    }
     device.compute_units = device_.is_cuda() ? 1 : at::get_num_threads();
     device.memory_bandwidth = rounded(copy_bandwidth());
     measure_coding(device);

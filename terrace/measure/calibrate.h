@@ -17,6 +17,7 @@ struct CalibrationOptions {
   bool quick = false;  // fewer shapes and rounds: half a minute instead of three
   std::string name = "this machine";
   double memory_bytes = 0;  // of one rank's share of the machine's memory, or of its GPU
+  double host_bytes = 0;    // of the machine's memory; 0: not stated
   std::vector<at::ScalarType> types = {at::kFloat, at::kBFloat16, at::kHalf};
   // Called with the share that is done and with what is measured next.
   std::function<void(double share, const std::string& what)> progress = {};

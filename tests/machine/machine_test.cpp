@@ -266,6 +266,18 @@ TEST(Machine, DataThroughTheHostAreAsFastAsADevicesShareOfIt) {
   EXPECT_EQ(links(HostStaging::neighbours, 8), (std::vector{100e9, 50e9, 25e9})) << "one node";
 }
 
+TEST(Machine, StatesTheMemoryOfANode) {
+  std::string toml = valid_toml;
+  EXPECT_EQ(parse(toml, "ours.toml").host.memory_bytes, 0);
+  toml.insert(toml.find("[storage]"), "[host]\nmemory = \"512 GB\"\nholds_devices = true\n");
+  const Machine machine = parse(toml, "ours.toml");
+  EXPECT_EQ(machine.host, (Host{.memory_bytes = 512e9, .holds_devices = true}));
+  EXPECT_EQ(parse(dump(machine), "ours.toml"), machine);
+  const std::string missing = complaint(toml.erase(toml.find("memory = \"512 GB\"\n"), 18));
+  EXPECT_NE(missing.find("host.holds_devices = true has no effect without memory; add it"), std::string::npos)
+      << missing;
+}
+
 TEST(Machine, KnowsItsOwnErrors) {
   const std::string toml = dump(load("laptop"));
   const std::string errors = R"(
