@@ -194,6 +194,12 @@ TEST(GnnRules, RefuseWhatBatchNormCannotHave) {
   EXPECT_THAT(refusal_of(dense, {batch, "train.recompute=full"}), HasSubstr("use recompute = \"none\""));
   EXPECT_THAT(refusal_of(dense, {batch, "train.micro_batch=0", "train.micro_batch_sizes={atoms = 100}"}),
               HasSubstr("remove micro_batch_sizes, or use norm = \"layer\""));
+  const std::string alone = "layout.outer_every=1";  // divides all steps
+  EXPECT_EQ(refusal_of(dense, {"model.norm=layer", alone}), "");
+  EXPECT_THAT(refusal_of(dense, {batch, alone}),
+              HasSubstr("layout.outer_every = 1 and model.norm = \"batch\", whose statistics are those of all ranks in "
+                        "every step, so that copies do not train by themselves; use outer_every = 0, or norm = "
+                        "\"layer\""));
 }
 
 TEST(GnnRules, RefuseSeveralMicroBatchesARankWithBatchNorm) {

@@ -183,6 +183,14 @@ std::string batch_norm_has_no_budget(const Config& c) {
       config::toml_text(c.train.micro_batch_sizes), source_of_batch_norm(model_of(c)));
 }
 
+std::string batch_norm_sums_over_all_copies(const Config& c) {
+  if (!model_of(c).has_batch_norm() || c.layout.outer_every == 0) return "";
+  return fmt::format(
+      "layout.outer_every = {} and {}, whose statistics are those of all ranks in every step, so that copies do not "
+      "train by themselves; use outer_every = 0, or norm = \"layer\"",
+      c.layout.outer_every, source_of_batch_norm(model_of(c)));
+}
+
 std::string derivatives_need_positions(const Config& c) {
   const ModelConfig& model = model_of(c);
   if (model.conv != Conv::gin || !model.has_derivatives()) return "";
@@ -381,6 +389,7 @@ std::vector<config::Rule> rules() {
       {{"model.norm", "model.outputs"}, batch_norm_keeps_molecules_apart},
       {{"train.recompute", "model.norm", "model.outputs"}, batch_norm_has_one_forward},
       {{"train.micro_batch_sizes", "model.norm", "model.outputs"}, batch_norm_has_no_budget},
+      {{"layout.outer_every", "model.norm", "model.outputs"}, batch_norm_sums_over_all_copies},
       {{"model.conv", "model.outputs"}, derivatives_need_positions},
       {{"model.max_neighbours", "model.cap_with_forces", "model.outputs"}, cap_keeps_energies_smooth},
       {{"model.cutoff", "model.conv"}, cutoff_fits_layers},
