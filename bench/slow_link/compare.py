@@ -1,7 +1,7 @@
 """Shardings with plain and with quantized wires between two nodes over slow links.
 
     cmake --build build/release --target bench_slow_link_steps terrace_program
-    .deps/python/bin/python bench/slow_link/compare.py [--parts links,sweep,overlap] [--micro-batches 1,4,8] [--rounds 5] [--output FILE.md]
+    .deps/python/bin/python bench/slow_link/compare.py [--parts links,sweep,overlap,outer] [--micro-batches 1,4,8] [--rounds 5] [--output FILE.md]
                                                        [--row 'NAME=section.key=value ...'] [--quick] [section.key=value...]
 
 The nodes are network namespaces joined by a link of a set rate, with two ranks each; all four share the cores of this
@@ -21,6 +21,11 @@ in two such nodes with a free link, and each rate takes the place of the network
 Part `overlap` runs ZeRO++'s setting and three levels on the rates of --rates, once as terrace trains and once with ranks that wait for each call
 at once, and says at which rate three levels have the published gain, measured and predicted.
 
+Part `outer` runs copies that train by themselves for --outer-every steps (layout.outer_every), a node each, beside training that sums gradients in every
+step, on the rates of --rates. A measurement of a copy has so many steps, with one outer update among them. In transfers is the share of the time that a
+rank waits for calls between the nodes, a mean over the ranks; beside it the time of these calls by themselves, as a share of the same time, and the share of the plan. In votes is
+the share that a rank waits in the short sums of every step over all ranks, mostly for ranks that share its core.
+
 Needs root and `tc`; exits with 77 without.
 """
 import argparse
@@ -33,9 +38,10 @@ import sys
 import tempfile
 import time
 
-from slow_link import Job, ROOT, crossing_bytes  # first: sets the path
+from slow_link import Job, ROOT, crossing_bytes, milliseconds  # first: sets the path
 from comparison import machine, names, quartiles, spread, table
 from namespaces import NotAllowed
+from outer import outer_text
 from overlap import overlap_text
 from planned import Planned, calibrated, crossing
 
@@ -66,11 +72,6 @@ SWEEP_HEADINGS = ["link, Mbit/s"] + [f"{pair}{what}" for pair in PAIRS
 
 def say(text):
     print(text, file=sys.stderr, flush=True)
-
-
-def milliseconds(values):
-    low, middle, high = (1e3 * value for value in quartiles(values))
-    return f"{middle:.0f} ({low:.0f} to {high:.0f})"
 
 
 def median(values):
@@ -201,7 +202,7 @@ def sweep_text(job, options):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default=["links", "sweep", "overlap"], type=names)
+    parser.add_argument("--parts", default=["links", "sweep", "overlap", "outer"], type=names)
     parser.add_argument("--micro-batches", default=[1, 4, 8], type=lambda text: [int(word) for word in names(text)])
     parser.add_argument("--micro-batch", default=1, type=int, help="sequences")
     parser.add_argument("--rounds", type=int, default=5)
@@ -209,6 +210,7 @@ def arguments():
     parser.add_argument("--sweep-rounds", type=int, default=7)
     parser.add_argument("--sweep-steps", type=int, default=2)
     parser.add_argument("--rates", default=list(RATES), type=lambda text: [int(word) for word in names(text)], help="Mbit/s")
+    parser.add_argument("--outer-every", default=32, type=int, help="steps of a copy by itself")
     parser.add_argument("--row", action="append", default=[], help="one more: NAME=section.key=value ...")
     parser.add_argument("--machine", type=pathlib.Path, help="a description of the two nodes; without it they are calibrated")
     parser.add_argument("--quick", action="store_true", help="a tiny model, one round: whether all of it works")
@@ -220,6 +222,7 @@ def arguments():
     if options.quick:
         options.micro_batches, options.rounds, options.tries, options.rates = [2], 1, 1, [200, 5000]
         options.sweep_rounds = options.sweep_steps = options.steps = 1
+        options.outer_every = 4
     base = QUICK if options.quick else MODEL
     options.settings = [f"{key}={value}" for key, value in base.items()] + options.settings
     return options
@@ -243,7 +246,7 @@ def main():
     load = os.getloadavg()[0]
     text = f"{machine()}, load average {load:.1f} at the start; {shlex.join(sys.argv[1:])}\n"
     parts = {"links": lambda job: Links(job, options).text(), "sweep": lambda job: sweep_text(job, options),
-             "overlap": lambda job: overlap_text(job, options, say)}  # fmt: skip
+             "overlap": lambda job: overlap_text(job, options, say), "outer": lambda job: outer_text(job, options, say)}  # fmt: skip
     try:
         with tempfile.TemporaryDirectory() as folder:
             options.folder = pathlib.Path(folder)

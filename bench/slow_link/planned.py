@@ -45,14 +45,18 @@ class Planned:
         path.write_text(before + network + re.sub(r'link_bandwidth = ".*"', f'link_bandwidth = "{megabits:.3f} Mb/s"', after, count=1))
         return path
 
-    def seconds(self, settings, megabits):
-        """Of a step."""
+    def plan(self, settings, megabits):
+        """What `terrace plan --json` prints."""
         key = (*settings, megabits)
         if key not in self.known:
             changes = [word for setting in (*self.settings, *settings) for word in ("--set", setting)]
             command = [PROGRAM, "plan", self.config, "--machine", self.machine(megabits), "--devices", str(RANKS), "--software", self.software, "--json", *changes]
-            self.known[key] = json.loads(output_of(command))["step_seconds"]
+            self.known[key] = json.loads(output_of(command))
         return self.known[key]
+
+    def seconds(self, settings, megabits):
+        """Of a step."""
+        return self.plan(settings, megabits)["step_seconds"]
 
     @staticmethod
     def fine(rates, factor):

@@ -11,6 +11,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE.parent / "step"), str(ROOT / "tests/house")]
 from namespaces import Namespaces  # noqa: E402
+from comparison import quartiles  # noqa: E402
 from participant import Participant, busy_seconds, own_seconds  # noqa: E402
 
 PROGRAM = ROOT / "build/release/bench/bench_slow_link_steps"
@@ -25,18 +26,26 @@ MOVEMENTS = {group + hop for group in ("shard_weights", "shard_gradients", "shar
 
 @dataclasses.dataclass
 class Steps:
-    """What some steps of one trainer took, each as a mean but for the seconds, which are the median."""
+    """What some steps of one trainer took, each as a mean but for `seconds`, their median."""
 
     seconds: float
     sent: float  # bytes out of the first node over the link
     waited: float  # seconds in calls of groups that cross the link, as a mean over the ranks
     groups: dict
+    mean_seconds: float
+    votes: float  # seconds in the other calls that cross the link, as a mean over the ranks
 
     @classmethod
     def of(cls, answer):
         groups = {name: group for name, group in answer["groups"].items() if name in MOVEMENTS}
         waited = sum(group["waited"] for group in groups.values() if crosses(group))
-        return cls(statistics.median(answer["seconds"]), answer["sent"], waited, groups)
+        votes = sum(group["waited"] for name, group in answer["groups"].items() if name not in MOVEMENTS and crosses(group))
+        return cls(statistics.median(answer["seconds"]), answer["sent"], waited, groups, statistics.mean(answer["seconds"]), votes)
+
+
+def milliseconds(values):
+    low, middle, high = (1e3 * value for value in quartiles(values))
+    return f"{middle:.0f} ({low:.0f} to {high:.0f})"
 
 
 def node_of(rank):

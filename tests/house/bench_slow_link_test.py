@@ -38,6 +38,8 @@ latency = "50 us"
 ROWS = ["zero3", "zero3, int8 and int4", "ZeRO++'s setting", "three levels", "three levels, int8 and int4",
         "three levels, int8 and int4 between nodes", "by rails"]  # fmt: skip
 
+OUTER = ["gradients in every step, bf16", ROWS[5], "every 4 steps, fp32", "every 4 steps, int8"]
+
 
 def tables(text):
     """Rows of cells, by the number of the table."""
@@ -63,7 +65,7 @@ class Comparison(unittest.TestCase):
             print(result.stderr)
             sys.exit(77)
         self.assertEqual(result.returncode, 0, result.stderr)
-        links, sweep, overlap = tables(result.stdout)
+        links, sweep, overlap, outer = tables(result.stdout)
         self.assertEqual([row[2] for row in links], ROWS + ROWS[2:])
         for row in links:
             sent, (ring, direct) = float(row[9]), (float(number) for number in row[10].split(","))
@@ -80,6 +82,13 @@ class Comparison(unittest.TestCase):
                          [[way, rate] for way in ("all that can overlaps", "nothing overlaps") for rate in ("200", "5000")])  # fmt: skip
         # A program that waits is predicted to take longer, and most with the setting that sends more.
         self.assertGreater(float(overlap[2][5]), float(overlap[0][5]))
+        self.assertEqual([row[:2] for row in outer], [[rate, row] for rate in ("200", "5000") for row in OUTER])
+        for row in outer:
+            self.assertAlmostEqual(float(row[7]), float(row[8]), delta=1, msg=row)  # kB of four steps, rounded
+        # An outer update in fp32 has twice the bytes of gradients in bf16, once in four steps; int8 has a quarter of them, and a scale for 256 values.
+        every_step, _, in_fp32, in_int8 = (float(row[7]) for row in outer[:4])
+        self.assertAlmostEqual(in_fp32 / every_step, 2 / 4, delta=0.01)
+        self.assertAlmostEqual(in_int8 / in_fp32, (1 + 4 / 256) / 4, delta=0.01)
 
 
 if __name__ == "__main__":
