@@ -14,20 +14,13 @@ Runs lie in FOLDER (build/convergence), one for each row, precision, seed and se
 that was interrupted continues. Settings at the end are given to every run, such as train.steps=20 to try the script.
 """
 import argparse
-import hashlib
-import json
-import os
 import pathlib
-import platform
-import subprocess
 import sys
-import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from finished_runs import ROOT, digest, mean, place, say, validation_loss
+
 sys.path.insert(1, str(ROOT / "bench"))
 from demo_corpus import demo_corpus  # noqa: E402
-
-TERRACE = ROOT / "build/release/terrace"
 
 CONFIG = """# A run of bench/convergence/compare.py; everything else is on its command line.
 [model]
@@ -78,35 +71,14 @@ BARS = {"int8 gathers": 0.005, "int4 gradients, error feedback": 0.01}
 RANKS = 2
 
 
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
 def final_loss(folder, corpus, settings):
     """The validation loss of a run with these settings; seconds is what it takes here, or None if it was there."""
-    result = folder / "result.json"
-    if result.exists():
-        return json.loads(result.read_text())["validation_loss"], None
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "config.toml"
     config.write_text(CONFIG.format(corpus=corpus, folder=folder / "run"))
     # With 0 batches all held-out text is evaluated, which a run does after its last step alone.
     steps = next((setting.partition("=")[2] for setting in reversed(settings) if setting.startswith("train.steps=")), "1200")
-    command = [TERRACE, "train", config, "--ranks", str(RANKS), "--json", "--resume", "auto"]
-    for setting in [f"train.evaluate_every={steps}", "train.evaluate_batches=0", *settings]:
-        command += ["--set", setting]
-    began = time.monotonic()
-    with open(folder / "log.txt", "a", encoding="utf-8") as log:
-        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}; see {folder / 'log.txt'}\n{done.stdout}")
-    loss = json.loads(done.stdout)["validation_loss"]
-    result.write_text(json.dumps({"validation_loss": loss, "settings": settings}))
-    return loss, time.monotonic() - began
-
-
-def mean(values):
-    return sum(values) / len(values)
+    return validation_loss(folder, config, RANKS, [f"train.evaluate_every={steps}", "train.evaluate_batches=0", *settings])
 
 
 def table_of(losses, seeds, precisions, rows):
@@ -152,17 +124,16 @@ def main():
         for seed in options.seeds:
             for name, settings in rows.items():
                 all_settings = [f"train.precision={precision}", f"train.seed={seed}", *settings.split(), *options.settings]
-                digest = hashlib.sha256(" ".join([str(corpus), *all_settings]).encode()).hexdigest()[:8]
-                folder = options.folder.resolve() / f"{name.replace(' ', '_').replace(',', '')}-{precision}-{seed}-{digest}"
+                folder = options.folder.resolve() / f"{name.replace(' ', '_').replace(',', '')}-{precision}-{seed}-{digest(corpus, *all_settings)}"
                 loss, seconds = final_loss(folder, corpus, all_settings)
                 losses[precision, name, seed] = loss
                 took = "was there" if seconds is None else f"{seconds:.0f} s"
                 say(f"{len(losses)} of {total}: {name}, {precision}, seed {seed}: {loss:.4f} ({took})")
     table, failed = table_of(losses, options.seeds, options.precisions, rows)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    commit, machine = place()
     text = (f"`bench/convergence/compare.py {' '.join(sys.argv[1:])}` at commit {commit}: validation losses of a GPT with 4 layers of "
-            f"width 128 on {'the corpus of ./demo' if options.corpus is None else options.corpus.name}, {RANKS} ranks, zero3; {os.cpu_count()} cores, {platform.system()} "
-            f"{platform.machine()}.\n\n{table}\n")  # fmt: skip
+            f"width 128 on {'the corpus of ./demo' if options.corpus is None else options.corpus.name}, {RANKS} ranks, zero3; "
+            f"{machine}.\n\n{table}\n")  # fmt: skip
     print(text)
     if options.output:
         options.output.write_text(text)
