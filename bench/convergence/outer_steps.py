@@ -13,7 +13,7 @@ The second table says what an outer update does: the training loss of the `aroun
 of those behind them, which begin at common weights, both as ratios to the losses of the same steps, and so samples, where gradients are summed in every step.
 
 With --apart, copies of the first seed save their weights halfway between the updates. Then the third table has how far they are from the common weights there (the root mean square
-over the copies of |w - a|, over |a|), and how much of that their mean has: 1 if all went the same way, 1 / sqrt(copies) if each went its own. Its runs take 44 bytes a parameter
+over the copies of |w - a|, over |a|), how much of that their mean has, 1 if all went the same way and 1 / sqrt(copies) if each went its own, and |a| and |b|. Its runs take 44 bytes a parameter
 on the disk for each half of a round.
 
 Settings at the end are given to every run, such as model.layers=2 model.width=64 for a smaller model. Runs lie in FOLDER (build/outer_steps); a finished one is not repeated,
@@ -133,11 +133,11 @@ def tensors_of(path):
 
 
 def apart(checkpoint):
-    """(how far the copies are from the common weights, as a share of these, how much of that their mean has)."""
+    """(how far the copies are from the common weights, as a share of these, how much of that their mean has or None where they are not apart, the norms of the common weights and of the momentum)."""
     tensors = {}
     for path in checkpoint.glob("copies.rank_*.safetensors"):
         tensors.update(tensors_of(path))
-    own = mean_of_all = whole = 0.0
+    own = mean_of_all = whole = pushed = 0.0
     for name, common in tensors.items():
         if not name.endswith("common weights"):
             continue
@@ -146,7 +146,8 @@ def apart(checkpoint):
         own += sum(float(np.square(move).sum()) for move in moves) / RANKS
         mean_of_all += float(np.square(sum(moves) / RANKS).sum())
         whole += float(np.square(common.astype(np.float64)).sum())
-    return math.sqrt(own / whole), math.sqrt(mean_of_all / own)
+        pushed += float(np.square(tensors[name.replace("common weights", "momentum")].astype(np.float64)).sum())
+    return math.sqrt(own / whole), math.sqrt(mean_of_all / own) if own else None, math.sqrt(whole), math.sqrt(pushed)
 
 
 def apart_table(runs, options):
@@ -154,10 +155,10 @@ def apart_table(runs, options):
     for steps in options.steps:
         for row in options.rows[1:]:
             run = runs[steps, options.seeds[0], row]
-            for step in range(row.every // 2, steps, row.every):
-                far, together = apart(run.folder / f"run/step_{step:08d}")
-                lines.append([str(steps), row.name, str(step), f"{100 * far:.1f}%", f"{together:.2f}"])
-    return table(["steps", "row", "after step", "from the common weights", "their mean / their own"], lines)
+            for step in [*range(row.every // 2, steps, row.every), steps]:
+                far, together, whole, pushed = apart(run.folder / f"run/step_{step:08d}")
+                lines.append([str(steps), row.name, str(step), f"{100 * far:.1f}%", "" if together is None else f"{together:.2f}", f"{whole:.1f}", f"{pushed:.1f}"])
+    return table(["steps", "row", "after step", "from the common weights", "their mean / their own", "norm of the common weights", "of the momentum"], lines)
 
 
 def main():
@@ -179,7 +180,7 @@ def main():
     text = (f"`bench/convergence/outer_steps.py {' '.join(sys.argv[1:])}` at commit {commit}: the model of `./demo` in {options.precision}, {RANKS} copies of one rank; {machine}.\n\n"
             f"{loss_table(runs, options)}\n\nTraining losses around the outer updates, as ratios:\n\n{update_table(runs, options)}\n")  # fmt: skip
     if options.apart:
-        text += f"\nHalfway between the outer updates, seed {options.seeds[0]}:\n\n{apart_table(runs, options)}\n"
+        text += f"\nHalfway between the outer updates and after the last one, seed {options.seeds[0]}:\n\n{apart_table(runs, options)}\n"
     print(text)
     if options.output:
         options.output.write_text(text)
