@@ -46,6 +46,6 @@ def validation_loss(folder, config, ranks, settings):
 
 
 def place():
-    """"at commit C: ..", where a table was made."""
+    """(the commit, the machine) of a table that is made here."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
     return commit, f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"

@@ -210,13 +210,15 @@ def arguments():
     parser.add_argument("--sweep-rounds", type=int, default=7)
     parser.add_argument("--sweep-steps", type=int, default=2)
     parser.add_argument("--rates", default=list(RATES), type=lambda text: [int(word) for word in names(text)], help="Mbit/s")
-    parser.add_argument("--outer-every", default=32, type=int, help="steps of a copy by itself")
+    parser.add_argument("--outer-every", default=32, type=int, help="steps of a copy by itself, 2 or more")
     parser.add_argument("--row", action="append", default=[], help="one more: NAME=section.key=value ...")
     parser.add_argument("--machine", type=pathlib.Path, help="a description of the two nodes; without it they are calibrated")
     parser.add_argument("--quick", action="store_true", help="a tiny model, one round: whether all of it works")
     parser.add_argument("--output", help="also write the tables to this file")
     parser.add_argument("settings", nargs="*", help="section.key=value of the configuration")
     options = parser.parse_args()
+    if options.outer_every < 2:
+        parser.error(f"--outer-every {options.outer_every} leaves no step that is measured; use 2 or more, such as 32")
     options.rows = dict(ROWS) | dict(row.split("=", 1) for row in options.row)
     options.tries, options.description = 5, None
     if options.quick:
