@@ -113,7 +113,7 @@ std::vector<Example> examples_about_runs() {
       {"status", "terrace status runs/tiny", "Show how far a run is and whether it lives"},
       {"status", "terrace status runs/tiny runs/profile --json", "Print the states of two runs as JSON"},
       {"launch",
-       "terrace launch configs/frontier-22b.toml --nodes 2 --spares 1 --machine frontier --account ABC123 --set "
+       "terrace launch configs/frontier-22b.toml --nodes 8 --spares 1 --machine frontier --account ABC123 --set "
        "layout.pipeline=8 --set layout.sharding=zero1 --set checkpoint.memory_every=20",
        "Print the script of a job that goes on on a spare node where one fails"},
       {"keep-node", "terrace keep-node runs/tiny < /dev/null",

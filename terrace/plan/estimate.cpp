@@ -8,7 +8,7 @@
 #include <set>
 
 #include "terrace/config/family.h"
-#include "terrace/plan/memory/memory_need.h"
+#include "terrace/plan/memory/copied_states.h"
 #include "terrace/plan/memory/stage_memory.h"
 #include "terrace/plan/report/published_errors.h"
 #include "terrace/plan/time/least_step.h"
@@ -50,10 +50,10 @@ double stored_token_bytes(const config::Config& config) {
 CheckpointEstimate checkpoint_estimate(const Prediction& prediction, const Target& target) {
   const machine::Machine& machine = target.machine;
   CheckpointEstimate estimate{.bytes = checkpoint_bytes_per_parameter * static_cast<double>(prediction.parameters)};
-  // Each rank saves its own errors of quantized gradients.
+  // Each rank saves its own errors of quantized gradients, and its own states where copies make steps by themselves.
   for (const StagePrediction& stage : prediction.stages) {
     const double ranks = static_cast<double>(target.devices) / static_cast<double>(prediction.stages.size());
-    estimate.bytes += ranks * stage.memory.of(MemoryKind::feedback);
+    estimate.bytes += ranks * stage.memory.of(MemoryKind::feedback) + stage.local_copies_bytes;
   }
   const auto nodes = static_cast<double>(target.nodes());
   double bandwidth = nodes * machine.storage.node_bandwidth;

@@ -39,7 +39,7 @@ inline constexpr double seconds_per_file = 0.0005;
 inline constexpr double copy_bandwidth = 20e9;
 
 // A checkpoint has the fp32 weights and both moments: 12 bytes for each parameter. Each rank writes its equal share of
-// each of the three in a file of its own.
+// each of the three in a file of its own, and what it keeps beside them (saved_bytes in memory/copied_states.h).
 struct CheckpointEstimate {
   double bytes = 0;
   // To write it: its bytes by the bandwidth of the storage, but at least `least_save_seconds`, since files are made and

@@ -12,6 +12,7 @@
 #include "terrace/config/family.h"
 #include "terrace/config/names.h"
 #include "terrace/plan/memory/communicators.h"
+#include "terrace/plan/memory/copied_states.h"
 #include "terrace/plan/memory/fewest_recomputed.h"
 #include "terrace/plan/time/outer_update.h"
 #include "terrace/plan/time/route.h"
@@ -110,6 +111,17 @@ double add_outer_updates(Prediction& prediction, const SimulatedStep& step) {
                                                  .sent_bytes = update.bytes / every});
   }
   return most;
+}
+
+void add_node_memory(Prediction& prediction, const SimulatedStep& step) {
+  const machine::Machine& machine = step.target.machine;
+  std::vector<RankBytes> by_stage;
+  for (const StagePrediction& stage : prediction.stages) {
+    by_stage.push_back({.saved = stage.saved_bytes, .device = stage.needed_bytes() + machine.device.reserved_bytes});
+  }
+  prediction.node = node_memory(step.run, by_stage, machine.host);
+  prediction.reason = memory_reason(prediction, step.target);
+  if (prediction.reason.empty()) prediction.reason = node_memory_reason(prediction.node, step.run, step.target);
 }
 
 void read_times(StagePrediction& stage, const SimulatedStep& step, int64_t number) {
@@ -244,6 +256,8 @@ Prediction predict(const SimulatedStep& step) {
                           .update_seconds = step.costs.update_seconds(number)};
     stage.communicators = communicators_of(run, number);
     stage.communicator_bytes = communicator_bytes(stage.communicators, step.target.machine.communicators);
+    stage.saved_bytes = saved_bytes(run, number, stage.memory);
+    stage.local_copies_bytes = local_copies_bytes(run, number);
     read_segments(stage, run, number);
     read_times(stage, step, number);
     bubble += stage.bubble_seconds;
@@ -256,7 +270,7 @@ Prediction predict(const SimulatedStep& step) {
   prediction.bubble_share = bubble / all_stages;
   prediction.queued_share = queued / all_stages;
   prediction.step_seconds = step.simulation.seconds + add_outer_updates(prediction, step);
-  prediction.reason = memory_reason(prediction, step.target);
+  add_node_memory(prediction, step);
   return prediction;
 }
 

@@ -8,6 +8,7 @@
 
 #include "terrace/config/config.h"
 #include "terrace/plan/memory/communicators.h"
+#include "terrace/plan/memory/node_memory.h"
 #include "terrace/plan/memory/stage_memory.h"
 #include "terrace/plan/planned_run.h"
 #include "terrace/plan/target.h"
@@ -33,6 +34,8 @@ struct StagePrediction {
   int64_t parameters = 0;  // elements on one rank before sharding
   // Layers that backward computes again, in whole or their attention, and layers that it could compute again.
   int64_t recomputed_layers = 0, recomputable_layers = 0;
+  double saved_bytes = 0;         // that one rank writes into a checkpoint
+  double local_copies_bytes = 0;  // of these, all ranks of the stage together, of copies with steps by themselves
   // The whole weights of one segment on one rank, as a gather makes them: the most of a layer and of other segments.
   int64_t layer_weights_bytes = 0, other_weights_bytes = 0;
   // The bytes that a rank sends once a step to sum gradients of which each tensor rank has a share, on average over the
@@ -67,6 +70,7 @@ struct Prediction {
   double bubble_share = 0, queued_share = 0;
   std::vector<StagePrediction> stages;
   int64_t slowest = 0;  // the stage that computes longest
+  NodeMemory node = {};
 
   bool feasible() const { return reason.empty(); }
   // The stage that needs most memory.

@@ -23,7 +23,7 @@ config::Config four_layers() { return small_gpt(4); }
 Target on_devices(int64_t devices) { return {.machine = small_machine(), .software = {}, .devices = devices}; }
 
 // The elements of all segments together.
-int64_t padded_elements(const PlannedRun& run) {
+int64_t elements_of_all_segments(const PlannedRun& run) {
   int64_t sum = 0;
   for (size_t number = 0; number < run.partition().segments.size(); ++number) {
     sum += run.padded_elements(static_cast<int64_t>(number));
@@ -430,7 +430,7 @@ TEST(Prediction, SumsOfWholeGradientsTakeTwiceAsLong) {
   const Prediction parts = predict(config, target);
   target.software.sums_whole_gradients = true;
   const Prediction whole = predict(config, target);
-  const int64_t padded = padded_elements(planned_run(config, target));
+  const int64_t padded = elements_of_all_segments(planned_run(config, target));
   EXPECT_NEAR(whole.step_seconds - parts.step_seconds, 4.0 * static_cast<double>(padded) / 2 / 10,
               1e-9 * whole.step_seconds);
 }
@@ -443,7 +443,7 @@ TEST(Prediction, CopiesOfGradientsArePasses) {
   const double without = predict(config, target).step_seconds;
   target.software.copies_gradients = true;
   const Prediction prediction = predict(config, target);
-  const int64_t padded = padded_elements(planned_run(config, target));
+  const int64_t padded = elements_of_all_segments(planned_run(config, target));
   EXPECT_NEAR(prediction.step_seconds, without + 8 * 10.0 * static_cast<double>(padded) / 100, 1e-9 * without);
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "terrace/config/phases.h"
-#include "terrace/plan/memory/memory_need.h"
+#include "terrace/plan/memory/copied_states.h"
 #include "terrace/plan/memory/stage_memory.h"
 
 namespace terrace::plan {

@@ -12,6 +12,7 @@
 #include "terrace/config/phases.h"
 #include "terrace/config/rules.h"
 #include "terrace/mesh/shards.h"
+#include "terrace/plan/memory/copied_states.h"
 #include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
@@ -23,34 +24,6 @@ bool may_recompute(config::Config config) {
   config.train.recompute = config::Recompute::full;
   const auto holds = [&](const config::Rule& rule) { return rule.problem(config).empty(); };
   return std::ranges::all_of(config::core_rules(), holds) && std::ranges::all_of(config.family->settings.rules, holds);
-}
-
-constexpr int64_t nodes_of_a_copy = 2;
-
-// How many times the copies in memory (checkpoint.memory_every) hold a rank's states on its machine: the copy that is
-// being written, and what two copies, the last whole one and the new one, hold of the node and of the one before it.
-int64_t memory_copies_of_states(const config::Config& config, bool on_one_node) {
-  if (config.checkpoint.memory_every == 0) return 0;
-  return 1 + 2 * (on_one_node ? 1 : nodes_of_a_copy);
-}
-
-bool is_one_node(const config::Config& config, int64_t ranks, int64_t here) {
-  const int64_t set = config.layout.ranks_per_node;
-  return ranks <= (set > 0 ? set : here);
-}
-
-// Keys that make fewer copies, each with ", " behind it.
-std::string fewer_copies(const config::Config& config, int64_t ranks, int64_t here) {
-  std::string ways;
-  if (config.checkpoint.saves_beside_training()) {
-    ways += fmt::format("checkpoint.background = false, which takes {} bytes a parameter less, ",
-                        checkpoint_bytes_per_parameter);
-  }
-  if (const int64_t copies = memory_copies_of_states(config, is_one_node(config, ranks, here)); copies > 0) {
-    ways += fmt::format("checkpoint.memory_every = 0, which takes {} bytes a parameter less, ",
-                        static_cast<double>(copies) * checkpoint_bytes_per_parameter);
-  }
-  return ways;
 }
 
 bool may_recompute_more(const config::Config& config) {
@@ -86,21 +59,20 @@ MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, in
 
 }  // namespace
 
-// The master weight and two moments of each parameter, and the buffers: of the ranks that hold an element, one copies
-// it. Errors of quantized gradients are each rank's own, and copied too.
-double copied_bytes(const PlannedRun& run, int64_t stage, const StageMemory& memory) {
-  const bool on_one_node = is_one_node(run.config, run.mesh.size(), run.mesh.topology().ranks_per_node);
-  const int64_t copies =
-      memory_copies_of_states(run.config, on_one_node) + (run.config.checkpoint.saves_beside_training() ? 1 : 0);
-  const double shared = checkpoint_bytes_per_parameter * static_cast<double>(run.stage_elements(stage)) +
-                        static_cast<double>(run.buffer_bytes(stage));
-  double bytes = shared / static_cast<double>(run.sizes.ranks) + memory.of(MemoryKind::feedback);
-  if (run.sizes.has_local_copies()) {
-    // Each copy saves its weights and moments, and one of them what they have in common beside these.
-    const double own = static_cast<double>(run.stage_elements(stage)) / static_cast<double>(run.sizes.optimizer);
-    bytes += (checkpoint_bytes_per_parameter + 8) * own;
+std::string fewer_copies(const config::CheckpointConfig& checkpoint, bool on_one_node) {
+  std::string ways;
+  if (checkpoint.saves_beside_training()) {
+    ways += fmt::format("checkpoint.background = false, which takes {} bytes a parameter less, ",
+                        checkpoint_bytes_per_parameter);
   }
-  return static_cast<double>(copies) * bytes;
+  if (checkpoint.memory_every > 0) {
+    config::CheckpointConfig without_saves = checkpoint;
+    without_saves.every = 0;
+    ways += fmt::format(
+        "checkpoint.memory_every = 0, which takes {} bytes a parameter less, ",
+        static_cast<double>(state_copies(without_saves).times(on_one_node)) * checkpoint_bytes_per_parameter);
+  }
+  return ways;
 }
 
 std::string_view MemoryNeed::states_text() const {
@@ -116,6 +88,7 @@ MemoryNeed least_memory(const config::Config& config, int64_t ranks, int64_t her
   }
   return most;
 }
+
 std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t here, MemoryNeed need,
                            const AvailableMemory& available) {
   const bool on_gpus = available.gpu.has_value();
@@ -125,7 +98,8 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
       return fmt::format(
           "the copies of the states that are made beside training need {} of the machine's memory for {} ranks, and {} "
           "are left; use {}or more machines, or start all the same with train.check_memory = false",
-          format_bytes(copies), here, format_bytes(available.machine), fewer_copies(config, ranks, here));
+          format_bytes(copies), here, format_bytes(available.machine),
+          fewer_copies(config.checkpoint, is_one_node(config, ranks, here)));
     }
     need.copies = 0;
   }
@@ -150,7 +124,8 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
       may_recompute(config)        ? "train.recompute = \"full\", "
       : may_recompute_more(config) ? "layout.recompute_layers = \"fit\", "
                                    : "",
-      need.feedback > 0 ? "layout.error_feedback = false, " : "", copied ? fewer_copies(config, ranks, here) : "",
+      need.feedback > 0 ? "layout.error_feedback = false, " : "",
+      copied ? fewer_copies(config.checkpoint, is_one_node(config, ranks, here)) : "",
       sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : "", on_gpus ? "GPU" : "machine");
 }
 

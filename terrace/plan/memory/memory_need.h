@@ -7,8 +7,6 @@
 #include <string_view>
 
 #include "terrace/config/config.h"
-#include "terrace/plan/memory/stage_memory.h"
-#include "terrace/plan/planned_run.h"
 
 namespace terrace::plan {
 
@@ -26,12 +24,8 @@ struct MemoryNeed {
   std::string_view states_text() const;
 };
 
-// The bytes of a parameter's states in a checkpoint: its fp32 weight and both moments.
-inline constexpr double checkpoint_bytes_per_parameter = 12;
-
-// Bytes of the copies of a rank's states that are written beside training or kept in memory (checkpoint.memory_every),
-// in the machine's memory; 0 where a run has none. `memory` is that of the stage.
-double copied_bytes(const PlannedRun& run, int64_t stage, const StageMemory& memory);
+// Keys that make fewer copies (copied_states.h), with what each saves and ", " behind it; "" where there are none.
+std::string fewer_copies(const config::CheckpointConfig& checkpoint, bool on_one_node);
 
 // The least memory that the run needs with its largest micro-batches, in the phase that needs most; temporary tensors
 // need more. `here` neighbouring ranks of the mesh are on one machine, and `together` neighbouring ranks share a

@@ -309,6 +309,7 @@ Json json_of(const Plan& plan) {
                         {"seconds", checkpoint.seconds},
                         {"copy_seconds", checkpoint.copy_seconds},
                         {"interval_seconds", checkpoint.interval_seconds}};
+  json["node_memory"] = json_of(prediction.node, plan.target);
   json["storage"] = json_of(plan.storage);
   for (const RooflinePoint& point : roofline(prediction, plan.target, plan.config)) {
     json["roofline"].push_back({{"kind", name_of(point.kind)},
@@ -352,6 +353,7 @@ std::string prediction_text(const Plan& plan) {
   text += fmt::format("arithmetic intensity {}\n", text_of(arithmetic_intensity(prediction, plan.target, plan.config)));
   if (plan.noise_scale) text += text_of(*plan.noise_scale, prediction.samples, plan.config.family->samples);
   text += memory_table(prediction, plan.config);
+  text += text_of(prediction.node, plan.config, plan.target);
   if (!prediction.feasible()) return text;
   text += "this run\n" + text_of(plan.cost, plan.config, plan.target) + text_of(plan.storage, plan.target);
   return text + "training\n" + training_lines(plan);

@@ -1,0 +1,51 @@
+// Counts the bytes of what a rank saves, and how often it is held.
+#include "terrace/plan/memory/copied_states.h"
+
+namespace terrace::plan {
+namespace {
+
+// The elements of the optimizer states that a rank of the stage holds, with the padding of its flat buffers, which
+// copies save too.
+double own_elements(const PlannedRun& run, int64_t stage) {
+  int64_t all = 0;
+  for (const int64_t segment : run.stages.at(static_cast<size_t>(stage)).held) all += run.padded_elements(segment);
+  return static_cast<double>(all) / static_cast<double>(run.sizes.optimizer);
+}
+
+// Common weights and momentum in fp32.
+constexpr double common_bytes = 8;
+
+}  // namespace
+
+double saved_bytes(const PlannedRun& run, int64_t stage, const StageMemory& memory) {
+  const double shared = checkpoint_bytes_per_parameter * static_cast<double>(run.stage_elements(stage)) +
+                        static_cast<double>(run.buffer_bytes(stage));
+  double bytes = shared / static_cast<double>(run.sizes.ranks) + memory.of(MemoryKind::feedback);
+  if (run.sizes.has_local_copies()) bytes += (checkpoint_bytes_per_parameter + common_bytes) * own_elements(run, stage);
+  return bytes;
+}
+
+double local_copies_bytes(const PlannedRun& run, int64_t stage) {
+  if (!run.sizes.has_local_copies()) return 0;
+  const double of_copy = own_elements(run, stage) * static_cast<double>(run.sizes.optimizer * run.config.layout.tensor);
+  const auto copies = static_cast<double>(run.sizes.ranks / run.sizes.optimizer);
+  return (checkpoint_bytes_per_parameter * copies + common_bytes) * of_copy;
+}
+
+StateCopies state_copies(const config::CheckpointConfig& checkpoint) {
+  const int64_t in_memory = checkpoint.memory_every > 0 ? 1 : 0;
+  return {.written = in_memory + (checkpoint.saves_beside_training() ? 1 : 0), .files = 2 * in_memory};
+}
+
+double copied_bytes(const PlannedRun& run, int64_t stage, const StageMemory& memory) {
+  const bool on_one_node = is_one_node(run.config, run.mesh.size(), run.mesh.topology().ranks_per_node);
+  const int64_t times = state_copies(run.config.checkpoint).times(on_one_node);
+  return times == 0 ? 0 : static_cast<double>(times) * saved_bytes(run, stage, memory);
+}
+
+bool is_one_node(const config::Config& config, int64_t ranks, int64_t here) {
+  const int64_t set = config.layout.ranks_per_node;
+  return ranks <= (set > 0 ? set : here);
+}
+
+}  // namespace terrace::plan
