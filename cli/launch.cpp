@@ -22,6 +22,7 @@
 #include "terrace/base/error.h"
 #include "terrace/base/terminal/log.h"
 #include "terrace/base/text/shell_word.h"
+#include "terrace/config/outer_updates.h"
 #include "terrace/launch/job.h"
 #include "terrace/launch/job_script.h"
 #include "terrace/launch/job_time.h"
@@ -201,6 +202,9 @@ launch::Job job_of(const LaunchArguments& arguments, int64_t nodes, bool best) {
                              .working_folder = std::filesystem::current_path()};
   if (!request.config.idle.empty()) {
     log_warning("keys without effect in this run:\n  {}", fmt::join(request.config.idle, "\n  "));
+  }
+  if (const std::string advice = config::few_outer_updates(request.config); !advice.empty()) {
+    log_warning("{}", advice);
   }
   return launch::make_job(std::move(request));
 }

@@ -11,6 +11,7 @@
 #include "terrace/base/terminal/log.h"
 #include "terrace/base/text/units.h"
 #include "terrace/config/load_for_plan.h"
+#include "terrace/config/outer_updates.h"
 #include "terrace/machine/over_groups.h"
 #include "terrace/models/planned_families.h"
 #include "terrace/translate/translation_report.h"
@@ -50,6 +51,7 @@ config::Config PlannedTarget::load_config(config::IdleKeys idle) const {
                         translate::text_of(*translation));
   }
   if (!loaded.idle.empty()) log_warning("keys without effect in this run:\n  {}", fmt::join(loaded.idle, "\n  "));
+  if (const std::string advice = config::few_outer_updates(loaded); !advice.empty()) log_warning("{}", advice);
   return loaded;
 }
 

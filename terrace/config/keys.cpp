@@ -117,7 +117,8 @@ void add_optimizer_keys(std::vector<Key>& list) {
   optimizer.optional("outer_learning_rate", &O::outer_learning_rate, positive, may_change,
                      "With `layout.outer_every`: the rate of the update by the mean difference of the copies.");
   optimizer.optional("outer_momentum", &O::outer_momentum, share, may_change,
-                     "With `layout.outer_every`: the Nesterov momentum of this update.");
+                     "With `layout.outer_every`: the Nesterov momentum of this update. 0 with a rate of 1: copies "
+                     "continue from their mean, which suits runs of few updates.");
 }
 
 void add_layout_keys(std::vector<Key>& list) {

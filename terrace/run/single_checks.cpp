@@ -19,6 +19,7 @@
 #include "terrace/base/text/plural.h"
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/staging.h"
+#include "terrace/config/outer_updates.h"
 #include "terrace/data/data_of_family.h"
 #include "terrace/machine/machine.h"
 #include "terrace/mesh/shards.h"
@@ -134,6 +135,13 @@ std::vector<std::string> idle_keys_of(const config::Config& config, int64_t rank
 
 void warn_of_idle_keys(const std::vector<std::string>& sentences) {
   if (!sentences.empty()) log_warning("keys without effect in this run:\n  {}", fmt::join(sentences, "\n  "));
+}
+
+void warn_of_few_outer_updates(const config::Config& config, int64_t ranks, int64_t here) {
+  const std::string advice = config::few_outer_updates(config);
+  if (advice.empty()) return;
+  const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, schedule::mesh_of(config.layout, ranks, here));
+  if (sizes.has_local_copies()) log_warning("{}", advice);
 }
 
 void check_machine(const config::Config& config, int64_t ranks) {

@@ -47,6 +47,10 @@ std::vector<std::string> idle_keys_of(const config::Config& config, int64_t rank
 // Logs these sentences as one warning, if there are any.
 void warn_of_idle_keys(const std::vector<std::string>& sentences);
 
+// Logs a warning where the ranks hold several copies that train by themselves and have too few outer updates for their
+// momentum (config::few_outer_updates).
+void warn_of_few_outer_updates(const config::Config& config, int64_t ranks, int64_t here);
+
 // Throws UserError with ExitCode::infeasible if what the ranks need, `here` of them on this machine, is not available
 // on the machine or the GPU; with train.check_memory = false it logs that as a warning.
 void check_memory(const config::Config& config, int64_t ranks, int64_t here, const plan::MemoryNeed& need,

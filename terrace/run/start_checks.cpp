@@ -42,6 +42,7 @@ void StartChecks::make_all() {
   const bool ranks_fit = make([&] { schedule::check_ranks(config_, ranks_, here_); });
   if (ranks_fit) {
     warn_of_idle_keys(idle_keys_of(config_, ranks_, here_));
+    warn_of_few_outer_updates(config_, ranks_, here_);
     make([&] {
       schedule::check_first_gradients(config_, schedule::mesh_of(config_.layout, ranks_, here_).size("data"));
     });

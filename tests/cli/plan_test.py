@@ -321,6 +321,12 @@ class Costs(CommandTest):
         self.assertIn("pipeline 2 (1f1b)", planned.stdout)
         self.assertEqual(self.expect(0, terrace("plan", "configs/tiny.toml", *pipeline, "--set", "layout.chunks=2")).stderr, "")
 
+    def test_few_outer_updates_advise_the_mean_of_the_copies(self):
+        copies = ("--devices", 2, "--set", "train.steps=128", "--set", "train.evaluate_every=64", "--set", "layout.outer_every=32")
+        self.expect(0, terrace("plan", "configs/tiny.toml", *copies), "makes 4 outer updates in train.steps = 128")
+        mean = ("--set", "optimizer.outer_learning_rate=1.0", "--set", "optimizer.outer_momentum=0.0")
+        self.assertEqual(self.expect(0, terrace("plan", "configs/tiny.toml", *copies, *mean)).stderr, "")
+
 
 class Noise(CommandTest):
     LAYOUT = ("--devices", 8, "--set", "train.precision=bf16", "--set", "layout.tensor=2", "--set", "layout.pipeline=2")

@@ -120,5 +120,17 @@ TEST_F(OuterRuns, RefuseWhatSumsOverAllCopiesOrEndsBetweenMeetings) {
   EXPECT_THAT(idle.front(), HasSubstr("on 2 data-parallel ranks, which hold one copy"));
 }
 
+TEST_F(OuterRuns, WarnOfFewUpdatesWhereThereAreSeveralCopies) {
+  const auto log_of = [&](const Keys& keys, int64_t ranks) {
+    testing::internal::CaptureStdout();
+    warn_of_few_outer_updates(config_of("warned", keys), ranks, ranks);
+    return testing::internal::GetCapturedStdout();
+  };
+  EXPECT_THAT(log_of({"layout.outer_every=4"}, 2), HasSubstr("makes 2 outer updates in train.steps = 8"));
+  EXPECT_EQ(log_of({"layout.outer_every=4"}, 1), "");
+  EXPECT_EQ(log_of({"layout.outer_every=4", "layout.sharding=zero1"}, 2), "");
+  EXPECT_EQ(log_of({"layout.outer_every=4", "optimizer.outer_momentum=0.0"}, 2), "");
+}
+
 }  // namespace
 }  // namespace terrace::run
