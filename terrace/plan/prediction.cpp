@@ -14,6 +14,7 @@
 #include "terrace/plan/memory/communicators.h"
 #include "terrace/plan/memory/copied_states.h"
 #include "terrace/plan/memory/fewest_recomputed.h"
+#include "terrace/plan/memory/rank_overhead.h"
 #include "terrace/plan/time/outer_update.h"
 #include "terrace/plan/time/route.h"
 #include "terrace/schedule/description.h"
@@ -120,6 +121,7 @@ void add_node_memory(Prediction& prediction, const SimulatedStep& step) {
     by_stage.push_back({.saved = stage.saved_bytes, .device = stage.needed_bytes() + machine.device.reserved_bytes});
   }
   prediction.node = node_memory(step.run, by_stage, machine.host);
+  prediction.rank_overhead_bytes = rank_overhead_bytes(step.run);
   prediction.reason = memory_reason(prediction, step.target);
   if (prediction.reason.empty()) prediction.reason = node_memory_reason(prediction.node, step.run, step.target);
 }

@@ -71,6 +71,7 @@ struct Prediction {
   std::vector<StagePrediction> stages;
   int64_t slowest = 0;  // the stage that computes longest
   NodeMemory node = {};
+  double rank_overhead_bytes = 0;  // of its node's memory, beside tensors (memory/rank_overhead.h)
 
   bool feasible() const { return reason.empty(); }
   // The stage that needs most memory.

@@ -101,9 +101,10 @@ void log_run_settings(train::Trainer& trainer, const Start& start) {
                            : fmt::format("{} {}", micro_batch,
                                          plural(static_cast<uint64_t>(micro_batch), singular(samples), samples)),
            peak.known() ? fmt::format("; {}: {}", peak.name, format_flops(peak.flops_per_second)) : "");
-  log_info("memory{}: {} for {}, {} for activations{}",
+  log_info("memory{}: {} for {}, {} for activations{}{}",
            need.ranks > 1 ? fmt::format(" of {} ranks together", need.ranks) : "",
            format_bytes(need.states + need.copies), need.states_text(), format_bytes(need.activations),
+           trainer.device().is_cpu() ? fmt::format(", {} beside tensors", format_bytes(need.beside)) : "",
            need.ranks > 1 ? fmt::format("; {} for the largest rank", format_bytes(start.largest.all())) : "");
   if (trainer.mesh().size() == 1) return;
   log_info("{} ranks with {} each:\n{}", trainer.mesh().size(), counted(threads, "thread"),

@@ -13,6 +13,7 @@
 #include "terrace/config/rules.h"
 #include "terrace/mesh/shards.h"
 #include "terrace/plan/memory/copied_states.h"
+#include "terrace/plan/memory/rank_overhead.h"
 #include "terrace/schedule/rank_share.h"
 
 namespace terrace::plan {
@@ -39,7 +40,8 @@ MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, in
     by_stage.push_back({.states = memory.states(),
                         .feedback = memory.of(MemoryKind::feedback),
                         .activations = memory.of(MemoryKind::activations),
-                        .copies = copied_bytes(run, stage, memory)});
+                        .copies = copied_bytes(run, stage, memory),
+                        .beside = rank_overhead_bytes(run) + padding_bytes(run, stage)});
   }
   MemoryNeed most;
   for (int64_t first = 0; first < run.mesh.size(); first += together) {
@@ -50,6 +52,7 @@ MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, in
       need.feedback += own.feedback;
       need.activations += own.activations;
       need.copies += own.copies;
+      need.beside += own.beside;
     }
     if (need.all() > most.all()) most = need;
   }
@@ -101,18 +104,19 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
           format_bytes(copies), here, format_bytes(available.machine),
           fewer_copies(config.checkpoint, is_one_node(config, ranks, here)));
     }
-    need.copies = 0;
+    need.copies = need.beside = 0;
   }
   const double left = available.gpu.value_or(available.machine);
   if (left == 0 || need.all() <= left) return "";
   const bool copied = need.copies > 0;
   const mesh::ShardSizes sizes = mesh::shard_sizes(config.layout, schedule::mesh_of(config.layout, ranks, here));
   return fmt::format(
-      "a model of {} parameters needs {} for {}{} and {} for activations{}, and "
+      "a model of {} parameters needs {} for {}{}, {} for activations{}{}, and "
       "{} of {} are left; use a smaller {}model.width or model.layers, {}{}{}{}{}or a {} with more memory, or start "
       "all the same with train.check_memory = false",
       format_count(need.parameters), format_bytes(need.states + need.copies), need.states_text(),
-      copied ? ", the copies that are made beside training included," : "", format_bytes(need.activations),
+      copied ? ", the copies that are made beside training included" : "", format_bytes(need.activations),
+      need.beside > 0 ? fmt::format(" and {} beside tensors", format_bytes(need.beside)) : "",
       on_gpus          ? " on one GPU"
       : need.ranks > 1 ? fmt::format(" of {} ranks here", need.ranks)
                        : "",

@@ -18,8 +18,9 @@ struct MemoryNeed {
   double feedback = 0;     // errors of quantized gradients alone
   double activations = 0;  // kept alive by the schedule, and what is held for deferred weight gradients
   double copies = 0;       // copies of the states for saving during training, in the machine's memory on every device
+  double beside = 0;       // beside tensors, in the machine's memory: rank_overhead.h
 
-  double all() const { return states + activations + copies; }
+  double all() const { return states + activations + copies + beside; }
   // "weights, gradients and optimizer states", and the errors where there are some.
   std::string_view states_text() const;
 };

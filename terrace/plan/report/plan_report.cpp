@@ -310,6 +310,7 @@ Json json_of(const Plan& plan) {
                         {"copy_seconds", checkpoint.copy_seconds},
                         {"interval_seconds", checkpoint.interval_seconds}};
   json["node_memory"] = json_of(prediction.node, plan.target);
+  json["rank_overhead_bytes"] = prediction.rank_overhead_bytes;
   json["storage"] = json_of(plan.storage);
   for (const RooflinePoint& point : roofline(prediction, plan.target, plan.config)) {
     json["roofline"].push_back({{"kind", name_of(point.kind)},
@@ -353,6 +354,8 @@ std::string prediction_text(const Plan& plan) {
   text += fmt::format("arithmetic intensity {}\n", text_of(arithmetic_intensity(prediction, plan.target, plan.config)));
   if (plan.noise_scale) text += text_of(*plan.noise_scale, prediction.samples, plan.config.family->samples);
   text += memory_table(prediction, plan.config);
+  text += fmt::format("beside tensors a rank takes {} of its node's memory, and its process the libraries\n",
+                      format_bytes(prediction.rank_overhead_bytes));
   text += text_of(prediction.node, plan.config, plan.target);
   if (!prediction.feasible()) return text;
   text += "this run\n" + text_of(plan.cost, plan.config, plan.target) + text_of(plan.storage, plan.target);

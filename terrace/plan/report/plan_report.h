@@ -52,10 +52,10 @@ Plan make_plan(const config::Config& config, const Target& target, std::optional
 // tokens_per_second (or the family's items), mfu, hfu, bubble_share, queued_share, exposed_seconds by group,
 // computation_seconds by kind of the slowest stage, update_seconds, micro_batch_sizes (average and largest by name,
 // where samples differ in size), limit, tensor_groups (null with one tensor rank), network_groups (null where the nodes
-// lie in one), run (time/run_cost.h), trainings, checkpoint, node_memory, storage, roofline, changes, none_fits, noise
-// (null where the machine states none), noise_scale (null where none is given), and stages: a list with memory_bytes by
-// category and in total, communicators by kind and their bytes, whole_weights_bytes of the largest layer and of the
-// largest other segment, and sent_bytes of one rank in a step by group.
+// lie in one), run (time/run_cost.h), trainings, checkpoint, node_memory, rank_overhead_bytes, storage, roofline,
+// changes, none_fits, noise (null where the machine states none), noise_scale (null where none is given), and stages: a
+// list with memory_bytes by category and in total, communicators by kind and their bytes, whole_weights_bytes of the
+// largest layer and of the largest other segment, and sent_bytes of one rank in a step by group.
 Json json_of(const Plan& plan);
 // The text is that of the prediction, and behind it that of the advice. A run that does not fit has no cost in it.
 std::string text_of(const Plan& plan);
