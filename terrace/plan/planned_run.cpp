@@ -162,6 +162,12 @@ int64_t PlannedRun::weight_bytes(int64_t segment) const {
   return (padded_elements(segment) - fp32) * config::element_bytes(config.train.precision) + 4 * fp32;
 }
 
+int64_t PlannedRun::stage_padded_elements(int64_t stage) const {
+  int64_t sum = 0;
+  for (const int64_t segment : stages.at(static_cast<size_t>(stage)).held) sum += padded_elements(segment);
+  return sum;
+}
+
 int64_t PlannedRun::stage_elements(int64_t stage) const {
   int64_t sum = 0;
   for (const int64_t segment : stages.at(static_cast<size_t>(stage)).held) sum += elements(segment);

@@ -74,6 +74,7 @@ struct PlannedRun : schedule::ResolvedLayout {
   // The elements of all segments that a stage holds.
   int64_t stage_elements(int64_t stage) const;
   int64_t stage_fp32_elements(int64_t stage) const;
+  int64_t stage_padded_elements(int64_t stage) const;
   // Bytes of the buffers of the units that a stage computes.
   int64_t buffer_bytes(int64_t stage) const;
   // Movements go by this route.

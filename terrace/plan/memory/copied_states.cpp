@@ -7,9 +7,7 @@ namespace {
 // The elements of the optimizer states that a rank of the stage holds, with the padding of its flat buffers, which
 // copies save too.
 double own_elements(const PlannedRun& run, int64_t stage) {
-  int64_t all = 0;
-  for (const int64_t segment : run.stages.at(static_cast<size_t>(stage)).held) all += run.padded_elements(segment);
-  return static_cast<double>(all) / static_cast<double>(run.sizes.optimizer);
+  return static_cast<double>(run.stage_padded_elements(stage)) / static_cast<double>(run.sizes.optimizer);
 }
 
 // Common weights and momentum in fp32.

@@ -2,13 +2,13 @@
 #include "terrace/plan/memory/rank_overhead.h"
 
 #include "terrace/config/config.h"
+#include "terrace/plan/memory/copied_states.h"
 
 namespace terrace::plan {
 namespace {
 
 constexpr double parameter_bytes = 880;   // of each parameter of the model, with its part of the modules
 constexpr double own_bytes = 830 * 1024;  // of each rank that has made a step
-constexpr double optimizer_bytes = 12;    // of each element: the fp32 weight and both moments
 
 }  // namespace
 
@@ -19,15 +19,12 @@ double rank_overhead_bytes(const PlannedRun& run) {
 }
 
 double padding_bytes(const PlannedRun& run, int64_t stage) {
-  double padding = -static_cast<double>(run.stage_elements(stage));
-  for (const int64_t segment : run.stages.at(static_cast<size_t>(stage)).held) {
-    padding += static_cast<double>(run.padded_elements(segment));
-  }
+  const auto padding = static_cast<double>(run.stage_padded_elements(stage) - run.stage_elements(stage));
   const config::TrainConfig& train = run.config.train;
   const auto on_rank = [&](double bytes, int64_t ranks) { return padding * bytes / static_cast<double>(ranks); };
   return on_rank(static_cast<double>(config::element_bytes(train.precision)), run.sizes.weights) +
          on_rank(static_cast<double>(config::element_bytes(train.gradient_type)), run.sizes.gradients) +
-         on_rank(optimizer_bytes, run.sizes.optimizer);
+         on_rank(checkpoint_bytes_per_parameter, run.sizes.optimizer);
 }
 
 }  // namespace terrace::plan
