@@ -28,7 +28,7 @@ std::unique_ptr<train::Hook> Killer::hook() { return std::make_unique<KillHook>(
 
 void lose_memory_of_node(const config::Config& config, int64_t node) {
   const std::filesystem::path run = memory_of(config.checkpoint.memory_folder, config.checkpoint.folder);
-  std::filesystem::remove_all(run / fmt::format("{}@{}", host_name(), node));
+  std::filesystem::remove_all(run / numbered_node(host_name(), node));
 }
 
 }  // namespace terrace::rehearse

@@ -23,9 +23,9 @@ struct KilledRank {
 struct KillReport {
   KilledRank killed;
   int64_t node = 0;
-  double noticed_seconds = 0;    // from the death until all ranks have ended
-  int64_t resumed_step = 0;      // the run went on after this step
-  bool from_memory = false;      // from the copies in the memory of nodes that are left; else from a checkpoint or anew
+  double noticed_seconds = 0;  // from the death until all ranks have ended
+  int64_t resumed_step = 0;    // the run went on after this step
+  bool from_memory = false;    // from the copies in the memory of nodes that are left; else from a checkpoint or step 0
   double next_step_seconds = 0;  // from the death to the end of the next step
   // Whether the losses of all steps are bit for bit those of the same run without the death.
   bool same_bits = false;

@@ -15,6 +15,8 @@ fs::path memory_of(const fs::path& memory, const fs::path& run_folder) {
   return memory / ("terrace_memory_" + checksum(std::as_bytes(std::span(name))));
 }
 
+std::string numbered_node(const std::string& host, int64_t number) { return host + "@" + std::to_string(number); }
+
 bool is_node_of(const std::string& node, const std::string& host) {
   return node == host || node.starts_with(host + "@");
 }

@@ -1,6 +1,7 @@
 // Where a run's copies in the memory of nodes lie.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -11,6 +12,8 @@ namespace terrace {
 // that one a folder for each start of the run.
 std::filesystem::path memory_of(const std::filesystem::path& memory, const std::filesystem::path& run_folder);
 
+// The name of a host's node with this number, where the ranks of one host are those of several nodes.
+std::string numbered_node(const std::string& host, int64_t number);
 // Whether a node of this name is on the host.
 bool is_node_of(const std::string& node, const std::string& host);
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "terrace/base/files/memory_folder.h"
 #include "terrace/base/files/temporary_name.h"
 #include "terrace/base/terminal/log.h"
 #include "terrace/profile/record.h"
@@ -19,7 +20,7 @@ namespace {
 std::string node_of(const config::Config& config, const comm::World& world) {
   const int64_t set = config.layout.ranks_per_node;
   if (set == 0 || set >= world.ranks_per_node()) return host_name();
-  return fmt::format("{}@{}", host_name(), world.rank() / set);
+  return numbered_node(host_name(), world.rank() / set);
 }
 
 class MemoryHook : public train::Hook {
