@@ -106,7 +106,7 @@ class Start {
     notes.ready = 0;
     notes.first_step_ended.reset();
     give_back_free_memory();
-    began = Clock::now();
+    const Clock::time_point began = Clock::now();
     const double processor_began = processor_seconds();
     const int64_t bytes_began = usage_now().resident_bytes;
     run::RunOptions options{.ranks = ranks_, .resume = resume, .only_starts = only_starts};
@@ -120,20 +120,19 @@ class Start {
     try {
       result = run::run_training(config_, options);
     } catch (...) {
-      note_cost(processor_began, bytes_began);
+      note_cost(began, processor_began, bytes_began);
       throw;
     }
-    note_cost(processor_began, bytes_began);
+    note_cost(began, processor_began, bytes_began);
     if (!result.finished && !only_starts) throw UserError("stopped " + result.stop_reason, ExitCode::stopped);
     return result;
   }
 
   Notes notes;
   StartCost cost;  // of the first run
-  Clock::time_point began;
 
  private:
-  void note_cost(double processor_began, int64_t bytes_began) {
+  void note_cost(Clock::time_point began, double processor_began, int64_t bytes_began) {
     if (cost.ranks > 0 || notes.ready < ranks_) return;
     cost = {.ranks = ranks_,
             .seconds = seconds_between(began, notes.last_ready),

@@ -55,7 +55,6 @@ class WatchHook : public train::Hook {
     const int64_t threads = at::get_num_threads();
     shares_cores_ = trainer.device().is_cpu() && trainer.clock() == nullptr &&
                     mesh.topology().ranks_per_node * threads > usable_cores();
-    has_machine_clock_ = trainer.clock() == nullptr;
     times_.emplace(trainer.device(), trainer.cut().groups_of_step(), shares_cores_, trainer.clock());
     trainer.time_steps(&*times_);
     if (trainer.device().is_cpu()) {
@@ -99,7 +98,7 @@ class WatchHook : public train::Hook {
     float* own = block;
     *own++ = static_cast<float>(median(totals_));
     *own++ = static_cast<float>(median(steps_seconds_));
-    *own++ = shares_cores_ || !has_machine_clock_ ? 0 : static_cast<float>(times_->take_core_wait_share());
+    *own++ = shares_cores_ || trainer.clock() != nullptr ? 0 : static_cast<float>(times_->take_core_wait_share());
     *own++ = static_cast<float>(work_);
     for (const auto& kind : kinds_) *own++ = static_cast<float>(median(kind));
     gathering_.emplace(all.all_gather(block, numbers_->data(), numbers_of_rank, comm::Type::fp32,
@@ -266,8 +265,7 @@ class WatchHook : public train::Hook {
   double work_ = 1, work_of_first_ = 0;
   int64_t steps_ = 0;
   bool measured_usual_ = false;
-  bool shares_cores_ = false;      // then waits for cores are not counted, and explain nothing
-  bool has_machine_clock_ = true;  // as above
+  bool shares_cores_ = false;  // then waits for cores are not counted, and explain nothing
 };
 
 }  // namespace

@@ -59,9 +59,9 @@ int main(int, char** argv) {
         .place = MemoryFault::Place::gradient, .rank = 1, .step = 8, .parameter = matrix, .element = 0, .bit = 30};
     const Keys keys = {"train.steps=12", "checkpoint.every=3", "train.on_spike=back", "train.spike_window=5",
                        "train.spike_threshold=20.0"};
-    Keys told = keys;
-    told.emplace_back("train.skip_steps=[[8, 8]]");
-    run.train("undisturbed", told, {});
+    Keys with_left_out = keys;
+    with_left_out.emplace_back("train.skip_steps=[[8, 8]]");
+    run.train("undisturbed", with_left_out, {});
     run.train("disturbed", keys, {spike});
     return 0;
   }
