@@ -189,8 +189,7 @@ bool PendingCall::sleep(SharedCall::State seen, Clock::time_point deadline) cons
     if ((tiny_ ? state() : shared_.state_after_stores()) != seen) return true;
     return seen == SharedCall::gathering && (view_.all.aborted() || missing_and_ended() >= 0 || has_tiny_posts());
   };
-  WakeEvent& wake_event = view_.all.wake_event(view_.own_rank());
-  return wake_event.wait_until(ready, deadline);
+  return view_.all.wait_until(view_.own_rank(), ready, deadline);
 }
 
 // Ranks that have not made the call.
@@ -268,7 +267,7 @@ void PendingCall::fail(const std::string& reason) {
 
 void QueueView::notify_others() const {
   for (size_t i = 0; i < ranks.size(); ++i) {
-    if (static_cast<int64_t>(i) != own) all.wake_event(ranks[i]).notify();
+    if (static_cast<int64_t>(i) != own) all.notify(ranks[i]);
   }
 }
 

@@ -16,7 +16,9 @@ namespace terrace::comm {
 namespace {
 
 constexpr auto request_poll_interval = std::chrono::milliseconds(100);  // between checks for requests of reports
-constexpr int deadlock_looks = 20;                                      // in succession at which nothing has changed
+// With fewer ranks, data stay in the caches anyhow. More than one turn a core keeps it busy while a rank wakes.
+constexpr int64_t ranks_per_core_with_turns = 8, turns_per_core = 4;
+constexpr int deadlock_looks = 20;  // in succession at which nothing has changed
 
 std::string message_of(const std::exception_ptr& failure) {
   try {
@@ -48,18 +50,36 @@ std::vector<int64_t> members_in_rank_order(const std::vector<int64_t>& ranks) {
 
 }  // namespace
 
-void WakeEvent::notify() {
+void WakeEvent::notify(Turns& turns) {
   if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-  // A thread whose ready() returned false holds the mutex until it sleeps.
-  { const std::lock_guard lock(mutex_); }
-  notified_.notify_all();
+  // A thread whose ready() returned false holds the mutex until it is in the list.
+  const std::lock_guard lock(mutex_);
+  std::erase_if(waiting_, [&](Waiting* one) {
+    if (!one->ready()) return false;
+    turns.make_ready(one->sleeper, one->takes_turns);
+    return true;
+  });
 }
 
-bool WakeEvent::wait_until(const std::function<bool()>& ready, Deadline deadline) {
+bool WakeEvent::wait_until(Turns& turns, const std::function<bool()>& ready, Deadline deadline) {
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  std::unique_lock lock(mutex_);
-  const bool is_ready = notified_.wait_until(lock, deadline, ready);
-  lock.unlock();
+  bool is_ready = true;
+  {
+    std::unique_lock lock(mutex_);
+    if (!ready()) {
+      Waiting self{.ready = ready, .takes_turns = turns.takes_turns()};
+      waiting_.push_back(&self);
+      lock.unlock();
+      turns.give_up();
+      if (!self.sleeper.sleep_until(deadline)) {
+        lock.lock();
+        is_ready = std::erase(waiting_, &self) == 0;
+        lock.unlock();
+        if (!is_ready) turns.make_ready(self.sleeper, self.takes_turns);
+        self.sleeper.sleep();
+      }
+    }
+  }
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
   return is_ready;
 }
@@ -85,6 +105,7 @@ CallQueue& ThreadChannel::sends(int64_t sender, int64_t receiver) {
 ThreadRanks::ThreadRanks(int64_t ranks, const WorldOptions& options)
     : options_(options),
       may_spin_(ranks <= usable_cores()),
+      turns_(ranks >= ranks_per_core_with_turns * usable_cores() ? turns_per_core * usable_cores() : 0),
       wake_events_(static_cast<size_t>(ranks)),
       waited_for_(static_cast<size_t>(ranks)),
       ended_(static_cast<size_t>(ranks)),
@@ -230,6 +251,7 @@ bool ThreadRanks::wait_for_end() {
   while (!changed_.wait_for(lock, request_poll_interval, over)) {
     lock.unlock();
     report_if_asked();
+    turns_.look_for_stall();
     look_for_deadlock();
     lock.lock();
   }
@@ -250,7 +272,7 @@ std::exception_ptr ThreadRanks::failure() const {
 }
 
 void ThreadRanks::notify_all_ranks() {
-  for (WakeEvent& wake_event : wake_events_) wake_event.notify();
+  for (WakeEvent& wake_event : wake_events_) wake_event.notify(turns_);
 }
 
 }  // namespace terrace::comm

@@ -20,6 +20,7 @@
 #include "terrace/comm/comm.h"
 #include "terrace/comm/flight_recorder.h"
 #include "terrace/comm/threads/shared_call.h"
+#include "terrace/comm/threads/turns.h"
 
 namespace terrace::comm {
 
@@ -27,16 +28,23 @@ namespace terrace::comm {
 // one load while no thread sleeps.
 class WakeEvent {
  public:
-  using Deadline = std::chrono::steady_clock::time_point;
+  using Deadline = Sleeper::Deadline;
 
-  void notify();
-  // Sleeps until `ready` returns true; it is called after each notify(). Returns false at the deadline.
-  bool wait_until(const std::function<bool()>& ready, Deadline deadline);
+  void notify(Turns& turns);
+  // Sleeps until `ready` returns true, and it is this thread's turn; `ready` is called by threads that notify, too.
+  // Returns false at the deadline.
+  bool wait_until(Turns& turns, const std::function<bool()>& ready, Deadline deadline);
 
  private:
+  struct Waiting {
+    const std::function<bool()>& ready;
+    const bool takes_turns;
+    Sleeper sleeper = {};
+  };
+
   std::atomic<int> sleepers_ = 0;
   std::mutex mutex_;
-  std::condition_variable notified_;
+  std::vector<Waiting*> waiting_;
 };
 
 // The ranks that one rank waits for, which other ranks read.
@@ -76,7 +84,12 @@ class ThreadRanks {
   int64_t size() const { return static_cast<int64_t>(wake_events_.size()); }
   const WorldOptions& options() const { return options_; }
   bool may_spin() const { return may_spin_; }
-  WakeEvent& wake_event(int64_t rank) { return wake_events_[static_cast<size_t>(rank)]; }
+  Turns& turns() { return turns_; }
+  void notify(int64_t rank) { wake_events_[static_cast<size_t>(rank)].notify(turns_); }
+  // As WakeEvent::wait_until().
+  bool wait_until(int64_t rank, const std::function<bool()>& ready, WakeEvent::Deadline deadline) {
+    return wake_events_[static_cast<size_t>(rank)].wait_until(turns_, ready, deadline);
+  }
 
   WaitedFor& waited_for(int64_t rank) { return waited_for_[static_cast<size_t>(rank)]; }
 
@@ -121,6 +134,7 @@ class ThreadRanks {
 
   const WorldOptions options_;
   const bool may_spin_;
+  Turns turns_;
   std::vector<WakeEvent> wake_events_;
   std::vector<WaitedFor> waited_for_;
   std::vector<std::atomic<bool>> ended_;

@@ -75,12 +75,14 @@ class SoloWorld : public World {
 
 void run_rank(ThreadRanks& all, int64_t rank, const std::function<void(World&)>& rank_main) {
   std::exception_ptr failure;
+  all.turns().enter();
   try {
     ThreadWorld world(all, rank);
     rank_main(world);
   } catch (...) {
     failure = std::current_exception();
   }
+  all.turns().leave();
   all.end(rank, failure);
 }
 
