@@ -3,21 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstddef>
-#include <cstring>
 #include <list>
 #include <memory>
-#include <span>
 #include <thread>
-#include <utility>
 
-#include "terrace/base/files/file.h"
 #include "terrace/base/text/json.h"
 
 namespace terrace::checkpoint {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr comm::Label next_node = {.what = "copy to the next node"};
 // Large enough for the rate of a network, small enough that memory for pieces does not matter.
@@ -28,22 +21,14 @@ constexpr std::chrono::microseconds look_again{500};
 // The length of a list of the files, the list, and the bytes of one file after another.
 class Sending {
  public:
-  Sending(comm::Comm& ranks, const std::vector<fs::path>& files, int64_t to) : ranks_(ranks), to_(to) {
+  Sending(comm::Comm& ranks, const FileExchange& exchange) : ranks_(ranks), to_(exchange.to) {
     Json list = Json::array();
-    for (const fs::path& path : files) {
-      try {
-        const auto file = std::make_shared<const MappedFile>(path);
-        list.push_back({{"name", path.filename().string()}, {"bytes", file->bytes().size()}});
-        files_.push_back(file);
-      } catch (const UserError& error) {
-        failure_ = error;  // the others are sent, since their receiver waits
-      }
-    }
-    const auto text = std::make_shared<const std::string>(list.dump());
-    const auto length = std::make_shared<const int64_t>(std::ssize(*text));
-    add({reinterpret_cast<const std::byte*>(length.get()), sizeof(int64_t)}, length);
-    add({reinterpret_cast<const std::byte*>(text->data()), text->size()}, text);
-    for (const auto& file : files_) add(file->bytes(), file);
+    for (const auto& [name, file] : exchange.files) list.push_back({{"name", name}, {"bytes", file.bytes.size()}});
+    list_ = std::make_shared<const std::string>(list.dump());
+    length_ = std::make_shared<const int64_t>(std::ssize(*list_));
+    add(std::as_bytes(std::span(length_.get(), 1)), length_);
+    add(std::as_bytes(std::span(*list_)), list_);
+    for (const auto& [name, file] : exchange.files) add(file.bytes, file.owner);
   }
 
   // Sends what can be sent now; returns whether all has been sent.
@@ -56,8 +41,6 @@ class Sending {
       work_ = ranks_.send(piece.bytes.data(), std::ssize(piece.bytes), comm::Type::uint8, to_, next_node, piece.owner);
     }
   }
-
-  const std::optional<UserError>& failure() const { return failure_; }
 
  private:
   struct Piece {
@@ -73,18 +56,21 @@ class Sending {
 
   comm::Comm& ranks_;
   int64_t to_;
-  std::vector<std::shared_ptr<const MappedFile>> files_;
+  std::shared_ptr<const std::string> list_;
+  std::shared_ptr<const int64_t> length_;
   std::vector<Piece> pieces_;
   size_t next_ = 0;
-  std::optional<UserError> failure_;
   comm::Work work_;
 };
 
-// Writes the files that one member sends into a folder.
+// Takes the files that one member sends.
 class Receiving {
  public:
-  Receiving(comm::Comm& ranks, int64_t from, fs::path folder) : ranks_(ranks), from_(from), folder_(std::move(folder)) {
-    begin(sizeof(int64_t));
+  Receiving(comm::Comm& ranks, int64_t from, const FileExchange& exchange)
+      : ranks_(ranks), from_(from), exchange_(exchange) {
+    const auto length = std::make_shared<int64_t>();
+    begin(std::as_writable_bytes(std::span(length.get(), 1)), length);
+    length_ = length;
   }
 
   // Takes what has arrived; returns whether all has.
@@ -100,92 +86,60 @@ class Receiving {
   const std::optional<UserError>& failure() const { return failure_; }
 
  private:
-  // The buffer is kept for the next pieces, since the pages of a new one have to be cleared.
-  void begin(int64_t bytes) {
-    if (bytes > capacity_) {
-      buffer_ = std::make_shared_for_overwrite<std::byte[]>(static_cast<size_t>(bytes));
-      capacity_ = bytes;
-    }
-    piece_ = {buffer_.get(), static_cast<size_t>(bytes)};
-    work_ = ranks_.receive(piece_.data(), bytes, comm::Type::uint8, from_, next_node, buffer_);
+  void begin(std::span<std::byte> to, const comm::Owner& owner) {
+    work_ = ranks_.receive(to.data(), std::ssize(to), comm::Type::uint8, from_, next_node, owner);
   }
 
   void take() {
-    if (!has_length_) {
-      has_length_ = true;
-      int64_t length = 0;
-      std::memcpy(&length, piece_.data(), sizeof length);
-      return begin(length);
+    if (!list_) {
+      list_ = std::make_shared<std::string>(static_cast<size_t>(*length_), ' ');
+      return begin(std::as_writable_bytes(std::span(*list_)), list_);
     }
     if (!has_list_) {
       has_list_ = true;
-      for (const Json& file : Json::parse(std::string(reinterpret_cast<const char*>(piece_.data()), piece_.size()))) {
-        files_.push_back({file.at("name").get<std::string>(), file.at("bytes").get<int64_t>()});
-      }
+      for (const Json& file : Json::parse(*list_))
+        add(file.at("name").get<std::string>(), file.at("bytes").get<size_t>());
+    }
+    if (next_ == pieces_.size()) {
+      ended_ = true;
     } else {
-      attempt([&] { file_->write(piece_.data(), piece_.size()); });
-      files_.front().bytes -= std::ssize(piece_);
-      if (files_.front().bytes == 0) end_file();
+      const FileMemory& piece = pieces_[next_++];
+      begin(piece.bytes, piece.owner);
     }
-    begin_next();
   }
 
-  void begin_next() {
-    while (!files_.empty()) {
-      if (!file_) attempt([&] { file_.emplace(path_of(files_.front().name)); });
-      if (files_.front().bytes > 0) return begin(std::min(files_.front().bytes, message_bytes));
-      end_file();
-    }
-    ended_ = true;
-  }
-
-  void end_file() {
-    attempt([&] { file_->commit(); });
-    file_.reset();
-    files_.pop_front();
-  }
-
-  fs::path path_of(const std::string& name) const {
-    if (fs::path(name).filename() == name && !name.starts_with('.')) return folder_ / name;
-    throw UserError::of("rank {} sends a file of the name {}, which is no plain name", from_, name);
-  }
-
-  // After a failure the rest is received and dropped, so that the sender comes to its end.
-  template <typename Action>
-  void attempt(Action&& action) {
-    if (failure_) return;
+  void add(const std::string& name, size_t bytes) {
+    FileMemory file;
     try {
-      action();
+      file = exchange_.place(name, bytes);
     } catch (const std::exception& error) {
-      failure_ = UserError(error.what(), ExitCode::failure);
-      file_.reset();
+      if (!failure_) failure_ = UserError(error.what(), ExitCode::failure);
+      const auto dropped = std::make_shared_for_overwrite<std::byte[]>(bytes);
+      file = {.bytes = {dropped.get(), bytes}, .owner = dropped};
+    }
+    for (size_t begin = 0; begin < bytes; begin += message_bytes) {
+      pieces_.push_back({file.bytes.subspan(begin, std::min<size_t>(message_bytes, bytes - begin)), file.owner});
     }
   }
-
-  struct File {
-    std::string name;
-    int64_t bytes;  // that have not arrived
-  };
 
   comm::Comm& ranks_;
   int64_t from_;
-  fs::path folder_;
-  bool has_length_ = false, has_list_ = false, ended_ = false;
-  std::list<File> files_;  // the first is being received
-  std::optional<AtomicFile> file_;
+  const FileExchange& exchange_;
+  std::shared_ptr<const int64_t> length_;
+  std::shared_ptr<std::string> list_;
+  bool has_list_ = false, ended_ = false;
+  std::vector<FileMemory> pieces_;
+  size_t next_ = 0;
   std::optional<UserError> failure_;
-  std::shared_ptr<std::byte[]> buffer_;
-  int64_t capacity_ = 0;
-  std::span<std::byte> piece_;  // of the buffer, that is being received
   comm::Work work_;
 };
 
 }  // namespace
 
 std::optional<UserError> exchange_files(comm::Comm& ranks, const FileExchange& exchange) {
-  Sending sending(ranks, exchange.files, exchange.to);
+  Sending sending(ranks, exchange);
   std::list<Receiving> receiving;
-  for (const int64_t from : exchange.from) receiving.emplace_back(ranks, from, exchange.folder);
+  for (const int64_t from : exchange.from) receiving.emplace_back(ranks, from, exchange);
   for (bool ended = false; !ended;) {
     ended = sending.advance();
     for (Receiving& one : receiving) ended = one.advance() && ended;
@@ -194,7 +148,7 @@ std::optional<UserError> exchange_files(comm::Comm& ranks, const FileExchange& e
   for (const Receiving& one : receiving) {
     if (one.failure()) return one.failure();
   }
-  return sending.failure();
+  return std::nullopt;
 }
 
 std::vector<int64_t> receivers_of(const std::vector<int64_t>& node_of) {

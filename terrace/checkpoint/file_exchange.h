@@ -1,9 +1,12 @@
 // Sends files to another rank while those of others arrive.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,16 +15,23 @@
 
 namespace terrace::checkpoint {
 
-struct FileExchange {
-  std::vector<std::filesystem::path> files = {};  // that this member sends
-  int64_t to = 0;                                 // the member that gets them
-  std::vector<int64_t> from = {};                 // the members that name this one as `to`
-  std::filesystem::path folder = {};              // where their files are written, under the same names
+// The contents of a file, and what keeps them in memory (comm::Comm says why).
+struct FileMemory {
+  std::span<std::byte> bytes;
+  comm::Owner owner;
 };
 
-// All members of a group that has more than one call it at the same place. Files are sent in pieces, so that memory for
-// one piece of each source is enough, and in any order among the sources: no member waits for a third one. Returns why
-// a file could not be read or written, after everything else has arrived. Throws CommError.
+struct FileExchange {
+  std::map<std::string, FileMemory> files = {};  // that this member sends, by name
+  int64_t to = 0;                                // the member that gets them
+  std::vector<int64_t> from = {};                // the members that name this one as `to`
+  // Returns the memory for a file that arrives, or throws.
+  std::function<FileMemory(const std::string& name, size_t bytes)> place = {};
+};
+
+// All members of a group that has more than one call it at the same place. Files are sent in pieces, and in any order
+// among the sources: no member waits for a third one. A file for which there is no place is received and dropped, and
+// the first such failure is returned when everything else has arrived. Throws CommError.
 std::optional<UserError> exchange_files(comm::Comm& ranks, const FileExchange& exchange);
 
 // The members of a group to which each member's files go so that every node's files are on one more node: those of the

@@ -29,6 +29,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* memory_key = "checkpoint.memory_folder";
+// The folder of the copy under way, whose files later have the memory of the copy before. list() ignores it.
+constexpr const char* next_name = ".next";
 
 // Numbers from 0 for equal names, in the order of the first rank of each.
 std::vector<int64_t> numbered(const std::vector<std::string>& names) {
@@ -93,8 +95,18 @@ UserError MemorySaver::not_copied(const std::string& why) const {
 
 void MemorySaver::save(const State& state) {
   finish();
-  copy_ = snapshot_.take(state);
-  writing_ = std::async(std::launch::async, [this] { write(); });
+  const bool on_gpu = any_on_gpu(state);
+  if (on_gpu) {
+    state_ = snapshot_.take(state);
+  } else {
+    state_.step = state.step;
+    state_.trainer = state.trainer;
+    copy(state);
+  }
+  writing_ = std::async(std::launch::async, [this, on_gpu] {
+    if (on_gpu) copy(state_);
+    complete();
+  });
 }
 
 void MemorySaver::finish() {
@@ -102,6 +114,7 @@ void MemorySaver::finish() {
 }
 
 void MemorySaver::remove() {
+  for (MemoryPlace& place : places_) place.clear();
   std::error_code error;
   if (is_leader_) fs::remove_all(node_folder_, error);
   if (is_leader_ && !error) fs::remove(node_folder_.parent_path(), error);
@@ -109,27 +122,65 @@ void MemorySaver::remove() {
   if (error) log_warning("{} could not be removed: {}", node_folder_.string(), error.message());
 }
 
-void MemorySaver::write() {
-  std::optional<UserError> refusal;
+// Writes this rank's part. Makes calls only where the place is new, on all ranks then.
+void MemorySaver::copy(const State& state) {
+  refusal_.reset();
+  failure_.reset();
   try {
-    if (options_.before_write) options_.before_write(copy_);
+    if (options_.check) options_.check(state);
   } catch (const std::exception& error) {
-    refusal.emplace(error.what());
+    refusal_.emplace(error.what());
   }
+  MemoryPlace& place = places_.at(next_place_);
   try {
-    saving_ranks_.throw_if_any_failed(refusal);
+    if (!has_folder_.at(next_place_)) make_place(needed_bytes(state));
+    own_ = place.write(folder_ / next_name, state, saving_ranks_);
+  } catch (const UserError& error) {
+    failure_ = error;
+  } catch (const std::exception& error) {
+    failure_ = not_copied(error.what());
+  }
+}
+
+void MemorySaver::make_place(int64_t needed_bytes) {
+  check_room(needed_bytes);
+  on_all([this] {
+    if (is_leader_) fs::create_directories(folder_ / next_name);
+  });
+  has_folder_.at(next_place_) = true;
+}
+
+// Lets the copy count, if every rank could write its part.
+void MemorySaver::complete() {
+  try {
+    saving_ranks_.throw_if_any_failed(refusal_);
   } catch (const UserError& error) {
     throw std::runtime_error(error.what());
   }
+  if (options_.before_write) options_.before_write();
   try {
-    write_on_nodes();
-    saved_step_ = copy_.step;
+    saving_ranks_.throw_if_any_failed(failure_);
+    std::map<std::string, FileMemory> files = places_.at(next_place_).with_checksums(own_);
+    const std::string manifest = whole_manifest();
+    if (!receivers_.empty()) send_to_next_node(std::move(files));
+    publish(manifest);
+    saved_step_ = state_.step;
+    next_place_ = 1 - next_place_;
   } catch (const UserError& error) {
     ++failures_;
-    std::error_code ignored;
-    if (is_leader_) fs::remove_all(partial_path(folder_, copy_.step), ignored);
-    if (saving_ranks_.is_first()) log_warning("step {}: {}. The run continues", copy_.step, error.what());
+    clear_place(next_place_);
+    if (saving_ranks_.is_first()) log_warning("step {}: {}. The run continues", state_.step, error.what());
   }
+}
+
+// The next copy there is written into new files.
+void MemorySaver::clear_place(size_t place) {
+  places_.at(place).clear();
+  has_folder_.at(place) = false;
+  if (!is_leader_) return;
+  std::error_code ignored;
+  fs::remove_all(folder_ / next_name, ignored);
+  if (place == next_place_) fs::remove_all(folder_ / step_name(state_.step), ignored);
 }
 
 // Each rank writes about as much for the node before as it writes itself. A file system in memory that is full would
@@ -153,58 +204,63 @@ void MemorySaver::check_room(int64_t needed_bytes) {
   });
 }
 
-void MemorySaver::write_on_nodes() {
-  check_room(checkpoint::needed_bytes(copy_));
-  const fs::path partial = partial_path(folder_, copy_.step);
-  WrittenFiles own;
-  on_all([&] {
-    fs::create_directories(partial);
-    own = write_files(partial, copy_, saving_ranks_);
-  });
-  const std::string manifest = whole_manifest(own);
-  if (!receivers_.empty()) {
-    const int64_t rank = saving_ranks_.rank();
-    FileExchange exchange{.to = receivers_[static_cast<size_t>(rank)], .folder = partial};
-    for (const FileRecord& file : own.files()) exchange.files.push_back(partial / file.name);
-    for (int64_t from = 0; from < std::ssize(receivers_); ++from) {
-      if (receivers_[static_cast<size_t>(from)] == rank) exchange.from.push_back(from);
-    }
-    std::optional<UserError> failure = exchange_files(*options_.ranks, exchange);
-    if (failure) failure = not_copied(failure->what());
-    saving_ranks_.throw_if_any_failed(failure);
+void MemorySaver::send_to_next_node(std::map<std::string, FileMemory> files) {
+  const int64_t rank = saving_ranks_.rank();
+  MemoryPlace& place = places_.at(next_place_);
+  FileExchange exchange{
+      .files = std::move(files),
+      .to = receivers_[static_cast<size_t>(rank)],
+      .place = [&](const std::string& name, size_t bytes) { return place.receive(folder_ / next_name, name, bytes); }};
+  for (int64_t from = 0; from < std::ssize(receivers_); ++from) {
+    if (receivers_[static_cast<size_t>(from)] == rank) exchange.from.push_back(from);
   }
-  publish(manifest);
+  std::optional<UserError> failure = exchange_files(*options_.ranks, exchange);
+  if (failure) failure = not_copied(failure->what());
+  saving_ranks_.throw_if_any_failed(failure);
 }
 
-std::string MemorySaver::whole_manifest(const WrittenFiles& own) {
-  const std::vector<std::string> texts = saving_ranks_.gather_texts(to_text(own.collections));
+std::string MemorySaver::whole_manifest() {
+  const std::vector<std::string> texts = saving_ranks_.gather_texts(to_text(own_.collections));
   std::string text;
   on_all([&] {
     if (!saving_ranks_.is_first()) return;
     text = dump_manifest({.terrace_version = std::string(version()),
-                          .step = copy_.step,
+                          .step = state_.step,
                           .collections = merge_collections(texts),
-                          .config = own.config.value(),
-                          .attached = own.attached,
-                          .trainer = copy_.trainer});
+                          .config = own_.config.value(),
+                          .attached = own_.attached,
+                          .trainer = state_.trainer});
   });
   return saving_ranks_.broadcast_text(std::move(text));
 }
 
-// The copy before is removed only when all nodes have this one, so that at every moment one of the two is whole.
+// The copy before counts until all nodes have this one, so that at every moment one of the two is whole.
 void MemorySaver::publish(const std::string& manifest) {
-  const fs::path whole = folder_ / step_name(copy_.step);
+  const fs::path next = folder_ / next_name, whole = folder_ / step_name(state_.step);
   on_all([&] {
     if (!is_leader_) return;
-    const fs::path partial = partial_path(folder_, copy_.step);
-    write_text_atomically(partial / manifest_name, manifest);
-    write_text_atomically(partial / marker_name, "");
-    fs::rename(partial, whole);
+    write_text_atomically(next / manifest_name, manifest);
+    write_text_atomically(next / marker_name, "");
+    fs::rename(next, whole);
   });
-  if (!is_leader_) return;
-  for (const fs::path& other : list(folder_)) {
+  const auto retire = [&](const auto& each) {
+    if (!is_leader_) return;
+    for (const fs::path& other : list(folder_)) {
+      if (other != whole) each(other);
+    }
+  };
+  try {
+    on_all([&] {
+      retire([&](const fs::path& other) {
+        fs::rename(other, next);
+        fs::remove(next / marker_name);
+      });
+    });
+  } catch (const UserError&) {
+    // The new copy counts all the same.
+    clear_place(1 - next_place_);
     std::error_code ignored;
-    if (other != whole) fs::remove_all(hide_checkpoint(other), ignored);
+    retire([&](const fs::path& other) { fs::remove_all(other, ignored); });
   }
 }
 

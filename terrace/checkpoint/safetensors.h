@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -38,10 +39,30 @@ struct WrittenFile {
   std::string checksum;  // as terrace::checksum() of the whole file gives
 };
 
-// Writes the tensors, one after another by way of the CPU, into a file that is durable on return. They are ordered by
-// decreasing element size, so that each is aligned to its own. Throws std::system_error where a write fails.
-WrittenFile write_safetensors(const std::filesystem::path& path,
-                              const std::vector<std::pair<std::string, at::Tensor>>& tensors,
+using NamedValues = std::vector<std::pair<std::string, at::Tensor>>;
+
+// The contents of a safetensors file of these tensors, which outlive it: a header, which follows from the shapes, and
+// the tensors, ordered by decreasing element size, so that each is aligned to its own.
+class SafetensorsContents {
+ public:
+  SafetensorsContents(const NamedValues& tensors, const std::map<std::string, std::string>& metadata);
+
+  uint64_t bytes() const { return bytes_; }
+  // Hands over everything from the first byte to the last one, each tensor by way of the CPU.
+  void each_range(const std::function<void(std::span<const std::byte>)>& take) const;
+
+ private:
+  std::vector<const std::pair<std::string, at::Tensor>*> ordered_;
+  std::string header_;
+  uint64_t bytes_ = 0;
+};
+
+// Writes the contents to `to`, of as many bytes, with as many threads as the caller has.
+void write_safetensors(std::span<std::byte> to, const SafetensorsContents& contents);
+
+// Writes the tensors, one after another by way of the CPU, into a file that is durable on return. Throws
+// std::system_error where a write fails.
+WrittenFile write_safetensors(const std::filesystem::path& path, const NamedValues& tensors,
                               const std::map<std::string, std::string>& metadata);
 
 }  // namespace terrace::checkpoint

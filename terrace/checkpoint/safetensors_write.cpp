@@ -1,10 +1,12 @@
 // Writes safetensors files: first the header, which follows from the shapes, then the tensors, which are hashed as
 // well.
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "terrace/base/error.h"
@@ -14,32 +16,30 @@
 namespace terrace::checkpoint {
 namespace {
 
-// A file that hashes the bytes before it writes them, so that a fault between here and the disk is found by the reader.
-class HashedFile {
- public:
-  explicit HashedFile(const std::filesystem::path& path) : file_(path), hash_(XXH3_createState(), XXH3_freeState) {
-    XXH3_64bits_reset(hash_.get());
-  }
+struct FreeState {
+  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+};
 
-  void write(const void* data, size_t bytes) {
+// Hashes bytes and then writes them, so that a fault between here and the disk is found by the reader.
+class Hashed {
+ public:
+  Hashed() : state_(XXH3_createState()) { XXH3_64bits_reset(state_.get()); }
+
+  template <typename Write>
+  void pass_on(std::span<const std::byte> bytes, const Write& write) {
     // A piece stays in the cache between hashing and writing.
-    constexpr size_t piece_bytes = size_t{1} << 20;
-    const char* begin = static_cast<const char*>(data);
-    for (size_t done = 0; done < bytes; done += piece_bytes) {
-      const size_t piece = std::min(piece_bytes, bytes - done);
-      XXH3_64bits_update(hash_.get(), begin + done, piece);
-      file_.write(begin + done, piece);
+    constexpr size_t piece_bytes = size_t{1} << 18;
+    for (size_t done = 0; done < bytes.size(); done += piece_bytes) {
+      const auto piece = bytes.subspan(done, std::min(piece_bytes, bytes.size() - done));
+      XXH3_64bits_update(state_.get(), piece.data(), piece.size());
+      write(piece);
     }
   }
 
-  WrittenFile commit() {
-    file_.commit();
-    return {file_.written(), fmt::format("{:016x}", XXH3_64bits_digest(hash_.get()))};
-  }
+  std::string checksum() const { return fmt::format("{:016x}", XXH3_64bits_digest(state_.get())); }
 
  private:
-  AtomicFile file_;
-  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash_;
+  std::unique_ptr<XXH3_state_t, FreeState> state_;
 };
 
 std::string header_text(const std::vector<const std::pair<std::string, at::Tensor>*>& ordered,
@@ -62,23 +62,49 @@ std::string header_text(const std::vector<const std::pair<std::string, at::Tenso
 
 }  // namespace
 
-WrittenFile write_safetensors(const std::filesystem::path& path,
-                              const std::vector<std::pair<std::string, at::Tensor>>& tensors,
-                              const std::map<std::string, std::string>& metadata) {
-  std::vector<const std::pair<std::string, at::Tensor>*> ordered;
-  for (const auto& named : tensors) ordered.push_back(&named);
-  std::ranges::stable_sort(ordered, std::greater<>(), [](const auto* named) { return named->second.element_size(); });
+SafetensorsContents::SafetensorsContents(const NamedValues& tensors,
+                                         const std::map<std::string, std::string>& metadata) {
+  for (const auto& named : tensors) ordered_.push_back(&named);
+  std::ranges::stable_sort(ordered_, std::greater<>(), [](const auto* named) { return named->second.element_size(); });
+  const std::string text = header_text(ordered_, metadata);
+  const uint64_t length = text.size();
+  header_.assign(reinterpret_cast<const char*>(&length), sizeof(length)).append(text);
+  bytes_ = header_.size();
+  for (const auto* named : ordered_) bytes_ += named->second.nbytes();
+}
 
-  HashedFile file(path);
-  const std::string header = header_text(ordered, metadata);
-  const uint64_t length = header.size();
-  file.write(&length, sizeof(length));
-  file.write(header.data(), header.size());
-  for (const auto* named : ordered) {
+void SafetensorsContents::each_range(const std::function<void(std::span<const std::byte>)>& take) const {
+  take(std::as_bytes(std::span(header_)));
+  for (const auto* named : ordered_) {
     const at::Tensor tensor = named->second.detach().to(at::kCPU).contiguous();
-    file.write(tensor.const_data_ptr(), tensor.nbytes());
+    take({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
   }
-  return file.commit();
+}
+
+void write_safetensors(std::span<std::byte> to, const SafetensorsContents& contents) {
+  TERRACE_CHECK(to.size() == contents.bytes(), "{} bytes for {}", to.size(), contents.bytes());
+  constexpr size_t piece_bytes = size_t{1} << 20;
+  std::byte* at = to.data();
+  contents.each_range([&](std::span<const std::byte> range) {
+    const auto pieces = static_cast<int64_t>((range.size() + piece_bytes - 1) / piece_bytes);
+    at::parallel_for(0, pieces, 1, [&](int64_t begin, int64_t end) {
+      const size_t from = static_cast<size_t>(begin) * piece_bytes;
+      const size_t bytes = std::min(static_cast<size_t>(end) * piece_bytes, range.size()) - from;
+      std::memcpy(at + from, range.data() + from, bytes);
+    });
+    at += range.size();
+  });
+}
+
+WrittenFile write_safetensors(const std::filesystem::path& path, const NamedValues& tensors,
+                              const std::map<std::string, std::string>& metadata) {
+  AtomicFile file(path);
+  Hashed hashed;
+  SafetensorsContents(tensors, metadata).each_range([&](std::span<const std::byte> range) {
+    hashed.pass_on(range, [&](std::span<const std::byte> piece) { file.write(piece.data(), piece.size()); });
+  });
+  file.commit();
+  return {file.written(), hashed.checksum()};
 }
 
 }  // namespace terrace::checkpoint

@@ -24,12 +24,6 @@ struct Piece {
 
 int64_t aligned(int64_t bytes) { return (bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes; }
 
-bool any_on_gpu(const State& state) {
-  return std::ranges::any_of(state.collections, [](const Collection& collection) {
-    return std::ranges::any_of(collection.tensors, [](const NamedTensor& named) { return named.tensor.is_cuda(); });
-  });
-}
-
 int64_t total_bytes(const State& state) {
   int64_t bytes = 0;
   for (const Collection& collection : state.collections) {
@@ -47,6 +41,12 @@ void add_pieces(const at::Tensor& source, std::byte* to, std::vector<Piece>& pie
 }
 
 }  // namespace
+
+bool any_on_gpu(const State& state) {
+  return std::ranges::any_of(state.collections, [](const Collection& collection) {
+    return std::ranges::any_of(collection.tensors, [](const NamedTensor& named) { return named.tensor.is_cuda(); });
+  });
+}
 
 State Snapshot::take(const State& state) {
   State copy = state;

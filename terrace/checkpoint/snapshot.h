@@ -7,6 +7,9 @@
 
 namespace terrace::checkpoint {
 
+// Whether a tensor of the state is on a GPU.
+bool any_on_gpu(const State& state);
+
 class Snapshot {
  public:
   // Copies the values of all tensors into host memory, with as many threads as the caller has. The memory is allocated

@@ -18,24 +18,36 @@
 namespace terrace::checkpoint {
 namespace {
 
-FileRecord write_file(const std::filesystem::path& folder, const char* name, std::span<const std::byte> bytes) {
-  AtomicFile file(folder / name);
-  if (!bytes.empty()) file.write(bytes.data(), bytes.size());
-  file.commit();
-  return {name, bytes.size(), checksum(bytes)};
-}
+class FolderSink : public FileSink {
+ public:
+  explicit FolderSink(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  FileRecord write(const std::string& name, std::span<const std::byte> bytes) override {
+    AtomicFile file(folder_ / name);
+    if (!bytes.empty()) file.write(bytes.data(), bytes.size());
+    file.commit();
+    return {name, bytes.size(), checksum(bytes)};
+  }
+
+  FileRecord write(const std::string& name, const NamedValues& tensors,
+                   const std::map<std::string, std::string>& metadata) override {
+    const WrittenFile written = write_safetensors(folder_ / name, tensors, metadata);
+    return {name, written.bytes, written.checksum};
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
 
 std::string file_name(const std::string& collection, const SavingRanks& ranks) {
   if (ranks.is_single()) return collection + ".safetensors";
   return fmt::format("{}.rank_{:04}.safetensors", collection, ranks.rank());
 }
 
-WrittenCollection write_collection(const std::filesystem::path& folder, const Collection& collection,
-                                   const SavingRanks& ranks) {
+WrittenCollection write_collection(FileSink& sink, const Collection& collection, const SavingRanks& ranks) {
   WrittenCollection part{{collection.name, {}}, {}};
   TensorFile file;
-  file.file.name = file_name(collection.name, ranks);
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  NamedValues tensors;
   for (const NamedTensor& named : collection.tensors) {
     std::vector<Slice> slices = slices_of(named);
     if (slices.empty() && std::ranges::find(named.mark.global_shape, 0) == named.mark.global_shape.end()) {
@@ -48,19 +60,16 @@ WrittenCollection write_collection(const std::filesystem::path& folder, const Co
   }
   if (tensors.empty() && !ranks.is_single()) return part;
   // Other programs look for the key "format" to know the order of dimensions.
-  const WrittenFile written = write_safetensors(folder / file.file.name, tensors, {{"format", "pt"}});
-  file.file.bytes = written.bytes;
-  file.file.checksum = written.checksum;
+  file.file = sink.write(file_name(collection.name, ranks), tensors, {{"format", "pt"}});
   part.record.files.push_back(std::move(file));
   return part;
 }
 
-std::map<std::string, FileRecord> write_attached(const std::filesystem::path& folder,
-                                                 const std::vector<AttachedFile>& attached) {
+std::map<std::string, FileRecord> write_attached(FileSink& sink, const std::vector<AttachedFile>& attached) {
   std::map<std::string, FileRecord> written;
   for (const AttachedFile& one : attached) {
     if (!one.text.empty()) {
-      written.emplace(one.role, write_file(folder, one.stored_as.c_str(), std::as_bytes(std::span(one.text))));
+      written.emplace(one.role, sink.write(one.stored_as, std::as_bytes(std::span(one.text))));
       continue;
     }
     if (!std::filesystem::exists(one.path)) {
@@ -69,9 +78,18 @@ std::map<std::string, FileRecord> write_attached(const std::filesystem::path& fo
       continue;
     }
     const MappedFile file(one.path);
-    written.emplace(one.role, write_file(folder, one.stored_as.c_str(), file.bytes()));
+    written.emplace(one.role, sink.write(one.stored_as, file.bytes()));
   }
   return written;
+}
+
+template <typename Files, typename Take>
+void each_of(Files& written, const Take& take) {
+  if (written.config) take(*written.config);
+  for (auto& [role, file] : written.attached) take(file);
+  for (auto& collection : written.collections) {
+    for (auto& file : collection.record.files) take(file.file);
+  }
 }
 
 // The files of all ranks for one collection.
@@ -101,24 +119,27 @@ void check_whole(const Gathered& collection) {
 
 std::vector<FileRecord> WrittenFiles::files() const {
   std::vector<FileRecord> files;
-  if (config) files.push_back(*config);
-  for (const auto& [role, file] : attached) files.push_back(file);
-  for (const WrittenCollection& collection : collections) {
-    for (const TensorFile& file : collection.record.files) files.push_back(file.file);
-  }
+  each_of(*this, [&](const FileRecord& file) { files.push_back(file); });
   return files;
 }
 
-WrittenFiles write_files(const std::filesystem::path& folder, const State& state, const SavingRanks& ranks) {
+void WrittenFiles::each(const std::function<void(FileRecord&)>& take) { each_of(*this, take); }
+
+WrittenFiles write_files(FileSink& sink, const State& state, const SavingRanks& ranks) {
   WrittenFiles written;
   if (ranks.is_first()) {
     const std::string config = config::dump(state.config);
-    written.config = write_file(folder, config_name, std::as_bytes(std::span(config)));
-    written.attached = write_attached(folder, state.attached);
+    written.config = sink.write(config_name, std::as_bytes(std::span(config)));
+    written.attached = write_attached(sink, state.attached);
   }
   for (const Collection& collection : state.collections)
-    written.collections.push_back(write_collection(folder, collection, ranks));
+    written.collections.push_back(write_collection(sink, collection, ranks));
   return written;
+}
+
+WrittenFiles write_files(const std::filesystem::path& folder, const State& state, const SavingRanks& ranks) {
+  FolderSink sink(folder);
+  return write_files(sink, state, ranks);
 }
 
 std::string copy_durably(const std::filesystem::path& from, const std::filesystem::path& to) {

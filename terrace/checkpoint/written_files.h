@@ -2,13 +2,16 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "terrace/checkpoint/checkpoint.h"
 #include "terrace/checkpoint/manifest.h"
+#include "terrace/checkpoint/safetensors.h"
 #include "terrace/checkpoint/saving_ranks.h"
 
 namespace terrace::checkpoint {
@@ -25,10 +28,22 @@ struct WrittenFiles {
   std::vector<WrittenCollection> collections;
 
   std::vector<FileRecord> files() const;
+  void each(const std::function<void(FileRecord&)>& take);
 };
 
-// Writes this rank's files into the folder, each of them synced: its parts of the collections, and on member 0 the
-// configuration and the attached files. Throws std::system_error where the disk refuses.
+// Takes the files that a rank writes.
+class FileSink {
+ public:
+  virtual ~FileSink() = default;
+  virtual FileRecord write(const std::string& name, std::span<const std::byte> bytes) = 0;
+  virtual FileRecord write(const std::string& name, const NamedValues& tensors,
+                           const std::map<std::string, std::string>& metadata) = 0;
+};
+
+// Writes this rank's files: its parts of the collections, and on member 0 the configuration and the attached files.
+// Throws what the sink throws.
+WrittenFiles write_files(FileSink& sink, const State& state, const SavingRanks& ranks);
+// Writes them into the folder, each of them synced. Throws std::system_error where the disk refuses.
 WrittenFiles write_files(const std::filesystem::path& folder, const State& state, const SavingRanks& ranks);
 
 // Copies a file to another path, durable on return. Returns the checksum of the copy as it is read again. Throws

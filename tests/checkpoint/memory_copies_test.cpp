@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <stdexcept>
@@ -39,13 +40,13 @@ class MemoryCopies : public testing::Test {
   }
 
   void on_savers(int64_t ranks_per_node, const std::function<void(MemorySaver&, int64_t rank)>& action,
-                 std::function<void(const State&)> before_write = {}) const {
+                 std::function<void(const State&)> check = {}) const {
     fs::create_directories(run_);
     on_ranks(four.ranks, [&](comm::Comm& ranks) {
       MemorySaver saver({.memory = folder_ / "memory",
                          .run_folder = run_,
                          .node = node(ranks.member() / ranks_per_node),
-                         .before_write = before_write,
+                         .check = check,
                          .ranks = &ranks});
       action(saver, ranks.member());
     });
@@ -210,6 +211,44 @@ TEST_F(MemoryCopies, OneThatHasNoRoomLeavesTheOneBefore) {
     EXPECT_EQ(saver.failures(), 1);
   });
   EXPECT_EQ(recover(), 1);
+}
+
+TEST_F(MemoryCopies, AreMadeAgainAfterOneThatHadNoRoom) {
+  on_savers(1, [](MemorySaver& saver, int64_t rank) {
+    for (int64_t step = 1; step <= 6; ++step) {
+      std::optional<FileSizeLimit> limit;
+      if (rank == 2 && step == 2) limit.emplace(100);
+      saver.save(state_of(four, rank, step, static_cast<double>(step)));
+      saver.finish();
+      limit.reset();
+      EXPECT_EQ(saver.saved_step(), step == 2 ? 1 : step);
+    }
+    EXPECT_EQ(saver.failures(), 1);
+  });
+  fs::remove_all(copies_of(2));
+  EXPECT_EQ(recover(), 6);
+  expect_reads_at({"two", 2, each}, run_ / step_name(6), 6.0);
+}
+
+TEST_F(MemoryCopies, AreWrittenIntoTheMemoryOfTheOneBeforeTheLast) {
+  std::vector<ino_t> numbers;
+  on_savers(2, [&](MemorySaver& saver, int64_t rank) {
+    for (int64_t step = 1; step <= 5; ++step) {
+      saver.save(state_of(four, rank, step, static_cast<double>(step)));
+      saver.finish();
+      if (rank != 0) continue;
+      struct stat status {};
+      ASSERT_EQ(::stat((newest_of(1) / "weights.rank_0000.safetensors").c_str(), &status), 0);
+      numbers.push_back(status.st_ino);
+    }
+  });
+  ASSERT_EQ(numbers.size(), 5u);
+  EXPECT_NE(numbers[0], numbers[1]);
+  EXPECT_EQ(numbers[2], numbers[0]);
+  EXPECT_EQ(numbers[3], numbers[1]);
+  EXPECT_EQ(numbers[4], numbers[0]);
+  EXPECT_EQ(recover(), 5);
+  expect_reads_at({"one", 1, each}, run_ / step_name(5), 5.0);
 }
 
 TEST_F(MemoryCopies, ARefusedStateIsCopiedByNoneAndReportedByAll) {

@@ -36,6 +36,7 @@ int64_t value_bytes(const fs::path& folder, const std::string& of = "") {
   int64_t bytes = 0;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const fs::path& path = entry.path();
+    if (path.string().find("/.next/") != std::string::npos) continue;  // the memory of the copy before
     if (path.extension() != ".safetensors" || !path.filename().string().starts_with(of)) continue;
     const std::string text = read_text(path);
     uint64_t header = 0;

@@ -30,14 +30,15 @@ double local_copies_bytes(const PlannedRun& run, int64_t stage) {
   return (checkpoint_bytes_per_parameter * copies + common_bytes) * of_copy;
 }
 
-StateCopies state_copies(const config::CheckpointConfig& checkpoint) {
+StateCopies state_copies(const config::CheckpointConfig& checkpoint, bool on_gpus) {
   const int64_t in_memory = checkpoint.memory_every > 0 ? 1 : 0;
-  return {.written = in_memory + (checkpoint.saves_beside_training() ? 1 : 0), .files = 2 * in_memory};
+  return {.written = (on_gpus ? in_memory : 0) + (checkpoint.saves_beside_training() ? 1 : 0), .files = 2 * in_memory};
 }
 
 double copied_bytes(const PlannedRun& run, int64_t stage, const StageMemory& memory) {
   const bool on_one_node = is_one_node(run.config, run.mesh.size(), run.mesh.topology().ranks_per_node);
-  const int64_t times = state_copies(run.config.checkpoint).times(on_one_node);
+  const bool on_gpus = run.config.train.device == "cuda";
+  const int64_t times = state_copies(run.config.checkpoint, on_gpus).times(on_one_node);
   return times == 0 ? 0 : static_cast<double>(times) * saved_bytes(run, stage, memory);
 }
 

@@ -25,15 +25,17 @@ double local_copies_bytes(const PlannedRun& run, int64_t stage);
 
 // The copies that a run makes, and how many times its states are in each.
 struct StateCopies {
-  int64_t written = 0;  // that a thread writes from: of a checkpoint beside training, and of a copy for memory_every
-  int64_t files = 0;    // in checkpoint.memory_folder: the last whole copy, and the new one
+  // That a thread writes from: of a checkpoint beside training, and of a copy for memory_every where the states are on
+  // GPUs; states in host memory are copied into the files themselves.
+  int64_t written = 0;
+  int64_t files = 0;  // in checkpoint.memory_folder: the last whole copy, and the new one
 
   // How many times a node holds as many bytes as its ranks save. On one node it holds no states of others, on several
   // also those of the node before.
   int64_t times(bool on_one_node) const { return written + files * (on_one_node ? 1 : 2); }
   bool operator==(const StateCopies&) const = default;
 };
-StateCopies state_copies(const config::CheckpointConfig& checkpoint);
+StateCopies state_copies(const config::CheckpointConfig& checkpoint, bool on_gpus);
 
 // Bytes of all copies of a rank's states in the machine's memory, if the node before holds as much. 0 where a run has
 // none.

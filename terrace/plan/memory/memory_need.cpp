@@ -62,7 +62,7 @@ MemoryNeed least_memory_of_phase(const config::Config& config, int64_t ranks, in
 
 }  // namespace
 
-std::string fewer_copies(const config::CheckpointConfig& checkpoint, bool on_one_node) {
+std::string fewer_copies(const config::CheckpointConfig& checkpoint, bool on_one_node, bool on_gpus) {
   std::string ways;
   if (checkpoint.saves_beside_training()) {
     ways += fmt::format("checkpoint.background = false, which takes {} bytes a parameter less, ",
@@ -73,7 +73,7 @@ std::string fewer_copies(const config::CheckpointConfig& checkpoint, bool on_one
     without_saves.every = 0;
     ways += fmt::format(
         "checkpoint.memory_every = 0, which takes {} bytes a parameter less, ",
-        static_cast<double>(state_copies(without_saves).times(on_one_node)) * checkpoint_bytes_per_parameter);
+        static_cast<double>(state_copies(without_saves, on_gpus).times(on_one_node)) * checkpoint_bytes_per_parameter);
   }
   return ways;
 }
@@ -102,7 +102,7 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
           "the copies of the states that are made beside training need {} of the machine's memory for {} ranks, and {} "
           "are left; use {}or more machines, or start all the same with train.check_memory = false",
           format_bytes(copies), here, format_bytes(available.machine),
-          fewer_copies(config.checkpoint, is_one_node(config, ranks, here)));
+          fewer_copies(config.checkpoint, is_one_node(config, ranks, here), on_gpus));
     }
     need.copies = need.beside = 0;
   }
@@ -129,7 +129,7 @@ std::string memory_refusal(const config::Config& config, int64_t ranks, int64_t 
       : may_recompute_more(config) ? "layout.recompute_layers = \"fit\", "
                                    : "",
       need.feedback > 0 ? "layout.error_feedback = false, " : "",
-      copied ? fewer_copies(config.checkpoint, is_one_node(config, ranks, here)) : "",
+      copied ? fewer_copies(config.checkpoint, is_one_node(config, ranks, here), on_gpus) : "",
       sizes.weights < sizes.ranks ? "layout.sharding = \"zero3\", " : "", on_gpus ? "GPU" : "machine");
 }
 

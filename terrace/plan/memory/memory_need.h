@@ -26,7 +26,7 @@ struct MemoryNeed {
 };
 
 // Keys that make fewer copies (copied_states.h), with what each saves and ", " behind it; "" where there are none.
-std::string fewer_copies(const config::CheckpointConfig& checkpoint, bool on_one_node);
+std::string fewer_copies(const config::CheckpointConfig& checkpoint, bool on_one_node, bool on_gpus);
 
 // The least memory that the run needs with its largest micro-batches, in the phase that needs most; temporary tensors
 // need more. `here` neighbouring ranks of the mesh are on one machine, and `together` neighbouring ranks share a

@@ -13,7 +13,7 @@
 namespace terrace::plan {
 
 NodeMemory node_memory(const PlannedRun& run, const std::vector<RankBytes>& by_stage, const machine::Host& host) {
-  const StateCopies copies = state_copies(run.config.checkpoint);
+  const StateCopies copies = state_copies(run.config.checkpoint, !host.holds_devices);
   if (copies == StateCopies{}) return {};
   const int64_t ranks = run.mesh.size(), here = std::min(ranks, run.mesh.topology().ranks_per_node);
   std::vector<RankBytes> nodes(static_cast<size_t>((ranks + here - 1) / here));
@@ -44,7 +44,7 @@ std::string node_memory_reason(const NodeMemory& need, const PlannedRun& run, co
       "the copies of the states take {} of a node{}, whose memory is {} ([host] memory of {}); use {}or "
       "more nodes",
       format_bytes(need.copies()), devices, format_bytes(memory), target.machine.name,
-      fewer_copies(run.config.checkpoint, on_one_node));
+      fewer_copies(run.config.checkpoint, on_one_node, !target.machine.host.holds_devices));
 }
 
 Json json_of(const NodeMemory& need, const Target& target) {

@@ -8,14 +8,18 @@
 
 namespace terrace::run {
 
-void before_write(const checkpoint::State& state, const SharedMetrics& metrics) {
-  check_finite(state);
+void sync_metrics(const SharedMetrics& metrics) {
   if (!metrics) return;
   try {
     metrics->sync();
   } catch (const std::system_error& error) {
     log_warning("{}", error.what());
   }
+}
+
+void before_write(const checkpoint::State& state, const SharedMetrics& metrics) {
+  check_finite(state);
+  sync_metrics(metrics);
 }
 
 }  // namespace terrace::run

@@ -6,8 +6,11 @@
 
 namespace terrace::run {
 
-// Refuses weights that are not finite (check_finite) and makes the metrics so far durable; metrics that cannot be are a
-// warning, since the state is worth more than their lines. `metrics` is null on ranks that write none.
+// Makes the metrics so far durable; metrics that cannot be are a warning, since a state is worth more than their lines.
+// `metrics` is null on ranks that write none.
+void sync_metrics(const SharedMetrics& metrics);
+
+// Refuses weights that are not finite (check_finite), and syncs the metrics.
 void before_write(const checkpoint::State& state, const SharedMetrics& metrics);
 
 }  // namespace terrace::run

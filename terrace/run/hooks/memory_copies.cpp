@@ -11,6 +11,7 @@
 #include "terrace/base/terminal/log.h"
 #include "terrace/profile/record.h"
 #include "terrace/run/hooks/before_write.h"
+#include "terrace/run/hooks/finite_weights.h"
 #include "terrace/run/hooks/hooks.h"
 
 namespace terrace::run {
@@ -31,12 +32,13 @@ class MemoryHook : public train::Hook {
         ranks_(world.connect(mesh::all_ranks("memory copies", world.size()))) {
     ranks_->lift_time_limit();  // other ranks may have more to write
     const config::CheckpointConfig& config = trainer.config().checkpoint;
-    saver_ = std::make_unique<checkpoint::MemorySaver>(checkpoint::MemorySaver::Options{
-        .memory = config.memory_folder,
-        .run_folder = config.folder,
-        .node = node_of(trainer.config(), world),
-        .before_write = [this](const checkpoint::State& state) { before_write(state, metrics_); },
-        .ranks = ranks_.get()});
+    saver_ = std::make_unique<checkpoint::MemorySaver>(
+        checkpoint::MemorySaver::Options{.memory = config.memory_folder,
+                                         .run_folder = config.folder,
+                                         .node = node_of(trainer.config(), world),
+                                         .check = check_finite,
+                                         .before_write = [this] { sync_metrics(metrics_); },
+                                         .ranks = ranks_.get()});
     if (trainer.rank() != 0) return;
     if (saver_->nodes() == 1) {
       log_info("states are copied into {} every {} steps: on one node a copy outlives the ranks, but not the node",
