@@ -13,7 +13,7 @@ namespace terrace::checkpoint {
 namespace {
 
 constexpr comm::Label next_node = {.what = "copy to the next node"};
-// Large enough for the rate of a network, small enough that memory for pieces does not matter.
+// Large enough for the rate of a network, small enough that several sources are received in turn.
 constexpr int64_t message_bytes = int64_t{1} << 24;
 // A call that a thread of its own makes proceeds meanwhile; training has the cores.
 constexpr std::chrono::microseconds look_again{500};

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <system_error>
-#include <utility>
 
 #include "terrace/base/files/file.h"
 
@@ -33,9 +32,6 @@ MappedOutput::MappedOutput(const std::filesystem::path& path, size_t bytes) : si
   errno = error;
   throw_write_error(path);
 }
-
-MappedOutput::MappedOutput(MappedOutput&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 MappedOutput::~MappedOutput() {
   if (data_ != nullptr) ::munmap(data_, size_);

@@ -8,14 +8,13 @@
 namespace terrace {
 
 // A new file of a fixed size, mapped for writing. Its memory is taken at once, so that a full file system is an error
-// here and no signal later. Movable; unmapped on destruction, and the file stays. Its bytes need no sync where the file
+// here and no signal later. Unmapped on destruction, and the file stays. Its bytes need no sync where the file
 // system is in memory.
 class MappedOutput {
  public:
   // A file of this name is removed first. Throws std::system_error.
   MappedOutput(const std::filesystem::path& path, size_t bytes);
-  MappedOutput(MappedOutput&& other) noexcept;
-  MappedOutput& operator=(MappedOutput&&) = delete;
+  MappedOutput(const MappedOutput&) = delete;
   ~MappedOutput();
 
   std::span<std::byte> bytes() const { return {data_, size_}; }

@@ -6,7 +6,7 @@
 namespace terrace::comm {
 namespace {
 
-thread_local bool has_turns = false;
+thread_local const Turns* taken = nullptr;  // by this thread
 
 }  // namespace
 
@@ -28,7 +28,7 @@ bool Sleeper::sleep_until(Deadline deadline) {
 
 void Turns::enter() {
   if (at_a_time_ == 0) return;
-  has_turns = true;
+  taken = this;
   Sleeper self;
   make_ready(self, true);
   self.sleep();
@@ -36,13 +36,13 @@ void Turns::enter() {
 
 void Turns::leave() {
   give_up();
-  has_turns = false;
+  if (takes_turns()) taken = nullptr;
 }
 
-bool Turns::takes_turns() const { return has_turns; }
+bool Turns::takes_turns() const { return taken == this; }
 
 void Turns::give_up() {
-  if (!has_turns) return;
+  if (!takes_turns()) return;
   const std::lock_guard lock(mutex_);
   --running_;
   run_next();
