@@ -26,13 +26,15 @@ class Watch : public WatchedRun {
 // The stages, tensor ranks and data-parallel ranks of the slow rank wait for it.
 TEST_F(Watch, NamesTheRankThatComputesSlowlyAndNotThoseThatWaitForIt) {
   const std::vector<Slowness> all = named_with(16, {"layout.pipeline=2", "layout.tensor=2", "layout.sharding=zero2"},
-                                               comm::slow_rank(5, 0.3, active()));
-  ASSERT_EQ(all.size(), 1u);
+                                               comm::slow_rank(5, 0.8, active()));
+  std::string texts;
+  for (const Slowness& one : all) texts += one.text + "\n";
+  ASSERT_EQ(all.size(), 1u) << texts;
   EXPECT_EQ(all.front().what, "rank");
   EXPECT_EQ(all.front().rank, 5);
   EXPECT_GE(all.front().step, slow_from);
   EXPECT_LE(all.front().step, slow_from + 9);
-  EXPECT_GT(all.front().excess, 0.15);
+  EXPECT_GT(all.front().excess, 0.4);
   EXPECT_THAT(all.front().text, HasSubstr("rank 5 (node "));
   const observe::StepMetrics last = observe::read_metrics(run_folder()).steps.rbegin()->second;
   ASSERT_TRUE(last.watch);

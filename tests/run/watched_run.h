@@ -34,13 +34,14 @@ class WatchedRun : public train::TinyRun {
     trainer.run();
   }
 
-  // Returns what was named, on the first rank. Steps that were longer for no known reason and differences below 15% are
-  // left out, since other work on the machine makes some.
+  // Returns what was named, on the first rank. Steps that were longer for no known reason, all ranks of a stage, and
+  // differences below 15% are left out, since other work on the machine makes some.
   std::vector<observe::Slowness> named() const {
     constexpr double least_told = 0.15;
     std::vector<observe::Slowness> all = observe::read_slowness(run_folder());
-    std::erase_if(
-        all, [](const observe::Slowness& one) { return one.ended || one.what == "steps" || one.excess < least_told; });
+    std::erase_if(all, [](const observe::Slowness& one) {
+      return one.ended || one.what == "steps" || one.excess < least_told || one.text.starts_with("the ");
+    });
     return all;
   }
 

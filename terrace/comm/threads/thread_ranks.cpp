@@ -52,13 +52,15 @@ std::vector<int64_t> members_in_rank_order(const std::vector<int64_t>& ranks) {
 
 void WakeEvent::notify(Turns& turns) {
   if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
-  // A thread whose ready() returned false holds the mutex until it is in the list.
-  const std::lock_guard lock(mutex_);
-  std::erase_if(waiting_, [&](Waiting* one) {
-    if (!one->ready()) return false;
-    turns.make_ready(one->sleeper, one->takes_turns);
-    return true;
-  });
+  std::vector<Waiting*> ready;
+  {
+    // A thread whose ready() returned false holds the mutex until it is in the list.
+    const std::lock_guard lock(mutex_);
+    const auto first = std::ranges::stable_partition(waiting_, [](Waiting* one) { return !one->ready(); }).begin();
+    ready.assign(first, waiting_.end());
+    waiting_.erase(first, waiting_.end());
+  }
+  for (Waiting* const one : ready) turns.make_ready(one->sleeper, one->takes_turns);
 }
 
 bool WakeEvent::wait_until(Turns& turns, const std::function<bool()>& ready, Deadline deadline) {

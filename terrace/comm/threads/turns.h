@@ -3,28 +3,27 @@
 // divides the cores evenly among all ranks that are ready, each of them finds its data evicted.
 #pragma once
 
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <vector>
 
 namespace terrace::comm {
 
-// A thread that sleeps until it is woken.
+// A thread that sleeps until it is woken, once. It may end the object as soon as it wakes: a mutex beside a condition
+// would make it wait again for the thread that woke it.
 class Sleeper {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
   void wake();
-  void sleep();
+  void sleep() { sleep_until(Deadline::max()); }
   // Returns false where the deadline passes first.
   bool sleep_until(Deadline deadline);
 
  private:
-  std::mutex mutex_;
-  std::condition_variable condition_;
-  bool woken_ = false;
+  std::atomic<uint32_t> woken_ = 0;
 };
 
 // Thread-safe. Threads that take no turn, such as those that write a rank's checkpoint, use the functions as well and
@@ -50,7 +49,8 @@ class Turns {
   void look_for_stall();
 
  private:
-  void run_next();
+  // The thread that runs next where fewer run than may, or null. To be called with the mutex.
+  Sleeper* take_next();
 
   const int64_t at_a_time_;
   std::mutex mutex_;
