@@ -195,9 +195,10 @@ void add_movement_keys(std::vector<Key>& list) {
       "messages "
       "that is the logarithm of the nodes; auto: what `observe.machine` predicts to be faster, library without a "
       "machine.");
-  layout.optional("outer_every", &L::outer_every, Whole{0, most_steps}, fixed,
+  layout.optional("outer_every", &L::outer_every, Whole{0, most_steps}, may_change,
                   "Steps that each copy of the optimizer states makes by itself, until all are brought together by an "
-                  "update with their mean difference (DiLoCo). 0: gradients are summed over the copies in every step.");
+                  "update with their mean difference (DiLoCo). 0: gradients are summed over the copies in every step. "
+                  "A run may begin with 0 and be resumed with copies.");
   layout.optional("outer_type", &L::outer_type, Choice<WireType>{}, may_change,
                   "Type in which the differences are sent every `outer_every` steps, as for `reduce_type`.");
   layout.optional("deterministic", &L::deterministic, Flag{}, may_change,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "terrace/base/error.h"
+#include "terrace/observe/metrics.h"
 #include "terrace/run/run_training.h"
 #include "terrace/run/single_checks.h"
 #include "tests/train/tiny_run.h"
@@ -97,6 +98,18 @@ TEST_F(OuterRuns, SaveTheWeightsThatAllCopiesHaveInCommon) {
   // Another number of copies goes on from there.
   const RunResult result = run_training(config_of("six", keys), {.ranks = 4, .resume = "auto"});
   EXPECT_TRUE(result.finished);
+}
+
+// The first steps of a run may sum gradients. The loss of the step after them does not depend on what follows it.
+TEST_F(OuterRuns, CopiesMayBeginBehindStepsThatSumGradients) {
+  const auto loss_of_step_five = [&](const std::string& name) {
+    return observe::read_metrics(folder_ / name).steps.at(5).loss;
+  };
+  run_training(config_of("sums", {"layout.sharding=ddp"}), {.ranks = 2});
+  run_training(config_of("copies", {"layout.sharding=ddp"}), {.ranks = 2, .stop_after = 4});
+  const RunResult result = run_training(config_of("copies", {"layout.outer_every=4"}), {.ranks = 2, .resume = "auto"});
+  EXPECT_TRUE(result.finished);
+  EXPECT_EQ(loss_of_step_five("copies"), loss_of_step_five("sums"));
 }
 
 TEST_F(OuterRuns, RefuseWhatSumsOverAllCopiesOrEndsBetweenMeetings) {

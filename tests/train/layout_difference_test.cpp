@@ -25,6 +25,7 @@ TEST_F(LayoutDifference, NamesWhatCutsTheModelInAnotherWay) {
   const Keys two = {"layout.pipeline=2"}, gpipe = {"layout.pipeline=2", "layout.schedule=gpipe"};
   EXPECT_EQ(between(two, gpipe), "") << "sums over micro-batches have one order in every schedule";
   EXPECT_EQ(between({"layout.reduce_type=bf16"}, {}), "layout.reduce_type \"bf16\" -> \"same\"");
+  EXPECT_EQ(between({}, {"layout.outer_every=2"}), "layout.outer_every 0 -> 2");
 }
 
 TEST_F(LayoutDifference, NamesAShardingThatSumsInAnotherOrder) {
