@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "terrace/ops/attention/attention.h"
+#include "terrace/ops/attention/partial_attention.h"
 
 namespace terrace::ops {
 
@@ -29,6 +30,14 @@ struct AttentionKernels {
   // Writes the gradient of joint.
   void (*backward)(const AttentionInput& input, const at::Tensor& context, const at::Tensor& log_sums,
                    const at::Tensor& context_gradient, const at::Tensor& joint_gradient);
+
+  // The functions of partial_attention.h. Positions are defined if there is a table, and `documents` are [B, T or S
+  // rounded up to 16] int32, padded with -1. T and S are at least 1.
+  void (*add)(const PartialAttention& part, const RunningContext& running);
+  void (*context_products)(const HeadLayout& layout, const at::Tensor& context, const at::Tensor& context_gradient,
+                           const at::Tensor& products);
+  void (*add_gradients)(const PartialAttention& part, const at::Tensor& log_sums, const at::Tensor& products,
+                        const at::Tensor& context_gradient, const PartialGradients& gradients);
 };
 
 constexpr int64_t largest_head_dim = 256;

@@ -8,7 +8,12 @@ namespace terrace::ops::cpu::avx2 {
 namespace {
 
 template <typename T>
-constexpr AttentionKernels kernels_of{"avx2", attention<T>, attention_backward<T>};
+constexpr AttentionKernels kernels_of{.name = "avx2",
+                                      .forward = attention<T>,
+                                      .backward = attention_backward<T>,
+                                      .add = partial_attention<T>,
+                                      .context_products = context_products<T>,
+                                      .add_gradients = partial_attention_backward<T>};
 
 }  // namespace
 

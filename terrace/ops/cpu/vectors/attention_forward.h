@@ -54,12 +54,23 @@ TERRACE_VECTOR_INLINE float row_probabilities(const float* scores, float* probab
   return sum_of(sum);
 }
 
+// The results: of whole sequences the context [B, T, H, hd], else a running context to merge with.
+template <typename T>
+struct ForwardResults {
+  T* context = nullptr;
+  float* running = nullptr;
+  int64_t row, sequence;  // elements from a query to the next, and from a sequence to the next
+  float* log_sums;
+  int64_t log_head, log_sequence;  // numbers from a head to the next, and from a sequence to the next
+};
+
 template <typename T>
 class ForwardWorker {
  public:
   // `rows`: the most queries of a call of run(), a multiple of a block's.
-  ForwardWorker(const AttentionSizes<T>& sizes, int64_t rows)
+  ForwardWorker(const AttentionSizes<T>& sizes, const ForwardResults<T>& results, int64_t rows)
       : s_(sizes),
+        results_(results),
         rows_of_head_(rows),
         scratch_((block + rows) * s_.words + block * (s_.words + s_.width) +
                  rows * s_.per_group * (s_.words + s_.width) + strip_rows * (block + block_words) + 8 * lanes),
@@ -73,25 +84,30 @@ class ForwardWorker {
         running_(s_.per_group * rows) {}
 
   // Computes queries [begin, end), at most `rows` from the beginning of a block, for every head of a group.
-  void run(int64_t b, int64_t group, int64_t begin, int64_t end, T* context, float* log_sums) {
+  void run(int64_t b, int64_t group, int64_t begin, int64_t end) {
     b_ = b;
     group_ = group;
     query_begin_ = begin;
     query_end_ = end;
     mask_ = s_.mask_of(b);
-    context_ = context;
-    log_sums_ = log_sums;
+    const int64_t keys_end = s_.aligned ? query_end_ : mask_.limit(query_end_ - 1);
+    if (!s_.whole && nothing_visible(keys_end)) return;
     running_.assign(running_.size(), RunningSum{});
-    const int64_t keys_end = s_.causal ? query_end_ : s_.length;
+    // In a part it is not known in which block a query sees its first key.
+    zeroed_ = !s_.whole && !s_.aligned;
+    if (zeroed_) std::fill(sums_, sums_ + s_.per_group * rows_of_head_ * s_.width, 0.0f);
     several_blocks_ = keys_end > block;
     if (several_blocks_) pack_all_queries();
     for (key_begin_ = 0; key_begin_ < keys_end; key_begin_ += block) {
-      key_end_ = std::min(s_.length, key_begin_ + block);
-      if (s_.causal && key_begin_ >= query_begin_) {
+      key_end_ = std::min(s_.keys.length, key_begin_ + block);
+      if (zeroed_ && mask_.key_documents) {
+        documents_ = DocumentSpan::of(mask_.key_documents, key_begin_, key_end_);
+      }
+      if (s_.aligned && key_begin_ >= query_begin_) {
         // This block is the last one of the queries at its own positions, and not yet of later ones.
         last_block(key_begin_, key_end_);
         strips(key_end_, query_end_);
-      } else if (!s_.causal && key_end_ == keys_end) {
+      } else if (!s_.aligned && key_end_ >= keys_end) {
         pack_keys(key_begin_, key_end_);
         last_block(query_begin_, query_end_);
       } else if (!mask_.hides_early_keys() || any_visible()) {
@@ -117,24 +133,31 @@ class ForwardWorker {
   // accesses to memory over the computation.
   TERRACE_VECTOR_CODE void last_block(int64_t begin, int64_t end) {
     last_ = true;
-    const int64_t row = s_.heads() * s_.head_dim;
     for (int64_t head = 0; head < s_.per_group; ++head) {
-      T* to = context_ + b_ * s_.length * row + (group_ * s_.per_group + head) * s_.head_dim;
       for (int64_t query = begin; query < end; query += strip_rows) {
         const int64_t strip_end = std::min(end, query + strip_rows);
         if (head == 0) {
-          if (s_.causal) pack_keys(query, strip_end);
+          if (s_.aligned) pack_keys(query, strip_end);
           if (!several_blocks_) pack_queries(query, strip_end);
         }
         strip(head, query);
-        finish(head, query, strip_end, to);
+        finish(head, query, strip_end);
       }
     }
   }
 
+  bool nothing_visible(int64_t keys_end) const {
+    int64_t first = std::max<int64_t>(0, keys_end);
+    for (int64_t query = query_begin_; query < query_end_; query += tile_rows) {
+      first = std::min(first, mask_.first_key(query));
+    }
+    return first >= keys_end;
+  }
+
   bool any_visible() const {
     for (int64_t query = query_begin_; query < query_end_; query += tile_rows) {
-      if (mask_.first_key(query) < key_end_) return true;
+      const KeyRange range = range_of(query);
+      if (range.begin < range.end) return true;
     }
     return false;
   }
@@ -144,7 +167,7 @@ class ForwardWorker {
   // Packs queries [begin, end) of every head of the group.
   TERRACE_VECTOR_INLINE void pack_queries(int64_t begin, int64_t end) {
     for (int64_t head = 0; head < s_.per_group; ++head) {
-      gather_rows(s_.joint + s_.offset(b_, group_, head), s_.columns, begin, end, s_.rotation_of(b_), s_.head_dim,
+      gather_rows(s_.query_rows(b_, group_, head), s_.queries.row, begin, end, s_.query_rotation(b_), s_.head_dim,
                   rows_);
       rows_to_panels(rows_, round_up(end - begin, lanes), s_.words,
                      query_panels_ + (head * rows_of_head_ + begin - query_begin_) * s_.words);
@@ -153,20 +176,24 @@ class ForwardWorker {
 
   TERRACE_VECTOR_CODE void pack_keys(int64_t begin, int64_t end) {
     const int64_t n = round_up(end - begin, lanes), first = begin - key_begin_;
-    const T* keys = s_.joint + s_.offset(b_, group_, s_.per_group);
-    gather_rows(keys, s_.columns, begin, end, s_.rotation_of(b_), s_.head_dim, rows_);
+    const T* keys = s_.key_rows(b_, group_);
+    gather_rows(keys, s_.keys.row, begin, end, s_.key_rotation(b_), s_.head_dim, rows_);
     rows_to_panels(rows_, n, s_.words, key_panels_ + first * s_.words);
     const T* values = keys + s_.head_dim;
     float* pairs = value_pairs_ + first * s_.words;
     if constexpr (word_elements<T> == 1) {
-      gather_rows(values, s_.columns, begin, end, {}, s_.head_dim, pairs);
+      gather_rows(values, s_.keys.row, begin, end, {}, s_.head_dim, pairs);
     } else {
-      gather_rows(values, s_.columns, begin, end, {}, s_.head_dim, rows_);
+      gather_rows(values, s_.keys.row, begin, end, {}, s_.head_dim, rows_);
       rows_to_pairs<T>(rows_, n, s_.width, pairs);
     }
   }
 
   KeyRange range_of(int64_t query) const {
+    if (zeroed_ && mask_.key_documents) {
+      const int64_t end = std::min(query_end_, query + tile_rows);
+      if (query >= end || !documents_.meets(DocumentSpan::of(mask_.query_documents, query, end))) return {0, 0, 0};
+    }
     const int64_t last = std::min(mask_.limit(query + tile_rows - 1), key_end_) - key_begin_;
     const int64_t begin = std::max<int64_t>(0, mask_.first_key(query) - key_begin_);
     return {begin, round_up(last, lanes), round_up(last, word_elements<T>)};
@@ -204,10 +231,14 @@ class ForwardWorker {
   // since the processor can wait for only a few lines at a time.
   TERRACE_VECTOR_INLINE void prefetch(int64_t head, int64_t query) const {
     if (query >= query_end_) return;
-    const T* inputs = s_.joint + s_.offset(b_, group_, 0) + query * s_.columns;
-    if (head == 0) prefetch_row<false>(inputs, (s_.per_group + 2) * s_.head_dim);
-    const int64_t token = b_ * s_.length + query, of_group = group_ * s_.per_group + head;
-    prefetch_row<true>(context_ + (token * s_.heads() + of_group) * s_.head_dim, s_.head_dim);
+    if (head == 0) {
+      prefetch_row<false>(s_.query_rows(b_, group_, 0) + query * s_.queries.row, (s_.per_group + 2) * s_.head_dim);
+    }
+    if (results_.context) {
+      prefetch_row<true>(results_.context + context_offset(head, query), s_.head_dim);
+    } else {
+      prefetch_row<true>(results_.running + context_offset(head, query), s_.head_dim);
+    }
   }
 
   // The softmax of a tile's scores and its product with the values.
@@ -216,7 +247,7 @@ class ForwardWorker {
     const float factor = s_.scale * 1.44269504f;
     float* probabilities = probabilities_ + tile * tile_rows * block_words;
     float* sums = sums_ + row * s_.width;
-    const bool first = std::max<int64_t>(0, mask_.first_key(query)) >= key_begin_;
+    const bool first = !zeroed_ && std::max<int64_t>(0, mask_.first_key(query)) >= key_begin_;
     const float* scores = scores_ + tile * tile_rows * block;
     float tops[tile_rows];
     // The maxima of all rows come before the probabilities, so that no row waits for its own maximum.
@@ -243,17 +274,42 @@ class ForwardWorker {
                                                   sums, s_.width, end - begin, s_.width / lanes, !first);
   }
 
-  TERRACE_VECTOR_INLINE void finish(int64_t head, int64_t begin, int64_t end, T* context) {
-    float* log_sums = log_sums_ + (b_ * s_.heads() + group_ * s_.per_group + head) * s_.length;
+  int64_t context_offset(int64_t head, int64_t query) const {
+    return b_ * results_.sequence + query * results_.row + (group_ * s_.per_group + head) * s_.head_dim;
+  }
+
+  TERRACE_VECTOR_INLINE void finish(int64_t head, int64_t begin, int64_t end) {
+    float* log_sums =
+        results_.log_sums + b_ * results_.log_sequence + (group_ * s_.per_group + head) * results_.log_head;
     for (int64_t query = begin; query < end; ++query) {
       const int64_t row = head * rows_of_head_ + query - query_begin_;
-      scatter_row(sums_ + row * s_.width, 1.0f / running_[row].sum, {}, query, s_.head_dim,
-                  context + query * s_.heads() * s_.head_dim);
-      log_sums[query] = running_[row].top + std::log2(running_[row].sum);
+      const float* sums = sums_ + row * s_.width;
+      const RunningSum& running = running_[row];
+      if (results_.context) {
+        scatter_row(sums, 1.0f / running.sum, {}, query, s_.head_dim, results_.context + context_offset(head, query));
+        log_sums[query] = running.top + std::log2(running.sum);
+      } else if (running.sum != 0) {
+        log_sums[query] = merge(sums, running, log_sums[query], results_.running + context_offset(head, query));
+      }
     }
   }
 
+  // Merges the sums of a row with the context of earlier keys, and returns the log sum of all.
+  TERRACE_VECTOR_INLINE float merge(const float* sums, const RunningSum& running, float earlier, float* context) const {
+    const float log_sum = running.top + std::log2(running.sum);
+    // The difference is -infinity if there are no earlier keys, and the sum then becomes the context as it is.
+    const float difference = earlier - log_sum;
+    const float share = 1.0f / (1.0f + std::exp2(difference)), factor = 1.0f / running.sum;
+    for (int64_t i = 0; i < s_.head_dim; i += lanes) {
+      const OneVector before = load(context + i, s_.head_dim - i);
+      const OneVector change = load(sums + i) * broadcast(factor) - before;
+      store(context + i, before + change * broadcast(share), s_.head_dim - i);
+    }
+    return std::max(earlier, log_sum) + std::log2(1.0f + std::exp2(-std::abs(difference)));
+  }
+
   const AttentionSizes<T>& s_;
+  ForwardResults<T> results_;
   int64_t rows_of_head_;  // in query_panels_, sums_ and running_
   Scratch scratch_;
   float *rows_, *key_panels_, *value_pairs_, *query_panels_, *sums_, *scores_, *probabilities_;
@@ -261,9 +317,9 @@ class ForwardWorker {
   int64_t b_ = 0, group_ = 0, query_begin_ = 0, query_end_ = 0, key_begin_ = 0, key_end_ = 0;
   bool several_blocks_ = false;  // the queries attend to several blocks of keys
   bool last_ = false;            // this block of keys is the last of the queries that are being computed
+  bool zeroed_ = false;          // the sums of a query begin with zeros, not with its first block of keys
+  DocumentSpan documents_;       // of the block of keys, if its sums begin with zeros
   KeyMask mask_;
-  T* context_ = nullptr;
-  float* log_sums_ = nullptr;
 };
 
 // The number of queries, in whole blocks, for which a block of keys is packed once: as many as fit the level-2 cache
@@ -277,20 +333,39 @@ int64_t rows_of_item(const AttentionSizes<T>& s) {
 }
 
 template <typename T>
-void attention(const AttentionInput& input, const at::Tensor& context, const at::Tensor& log_sums) {
-  const AttentionSizes<T> sizes(input);
-  T* to = context.mutable_data_ptr<T>();
-  float* logs = log_sums.mutable_data_ptr<float>();
+void compute_contexts(const AttentionSizes<T>& sizes, const ForwardResults<T>& results) {
   const int64_t pairs = sizes.batch * sizes.groups, rows = rows_of_item(sizes);
-  const int64_t items = (sizes.length + rows - 1) / rows;
+  const int64_t items = (sizes.queries.length + rows - 1) / rows;
   for_each_item(
-      pairs * items, [&] { return ForwardWorker<T>(sizes, rows); },
+      pairs * items, [&] { return ForwardWorker<T>(sizes, results, rows); },
       [&](ForwardWorker<T>& worker, int64_t item) {
         // In causal attention late queries attend to the most keys, so their items, the longest, come first.
-        const int64_t begin = (items - 1 - item / pairs) * rows, end = std::min(sizes.length, begin + rows);
+        const int64_t begin = (items - 1 - item / pairs) * rows, end = std::min(sizes.queries.length, begin + rows);
         const int64_t pair = item % pairs;
-        worker.run(pair / sizes.groups, pair % sizes.groups, begin, end, to, logs);
+        worker.run(pair / sizes.groups, pair % sizes.groups, begin, end);
       });
+}
+
+template <typename T>
+void attention(const AttentionInput& input, const at::Tensor& context, const at::Tensor& log_sums) {
+  const AttentionSizes<T> sizes(input);
+  const int64_t row = sizes.heads() * sizes.head_dim, length = sizes.queries.length;
+  compute_contexts(sizes, ForwardResults<T>{.context = context.mutable_data_ptr<T>(),
+                                            .row = row,
+                                            .sequence = length * row,
+                                            .log_sums = log_sums.mutable_data_ptr<float>(),
+                                            .log_head = length,
+                                            .log_sequence = sizes.heads() * length});
+}
+
+template <typename T>
+void partial_attention(const PartialAttention& part, const RunningContext& running) {
+  compute_contexts(AttentionSizes<T>(part), ForwardResults<T>{.running = running.context.mutable_data_ptr<float>(),
+                                                              .row = running.context.stride(1),
+                                                              .sequence = running.context.stride(0),
+                                                              .log_sums = running.log_sums.mutable_data_ptr<float>(),
+                                                              .log_head = running.log_sums.stride(1),
+                                                              .log_sequence = running.log_sums.stride(0)});
 }
 
 }  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET

@@ -61,12 +61,49 @@ TERRACE_VECTOR_INLINE void gradient_tile(const TileOperands& at, int64_t words, 
   }
 }
 
+// Rows of heads [.., H, hd], and numbers by head [B, H, ..], in memory.
+struct RowStrides {
+  int64_t sequence, row;  // elements from a sequence to the next, and from a query to the next
+};
+struct NumberStrides {
+  int64_t sequence, head;  // numbers from a sequence to the next, and from a head to the next
+};
+
+// The inputs and results of backward. Of whole sequences `context` and `joint_gradient` are set; of a part, `products`
+// and the sums to which its gradients are added.
 template <typename T>
 struct BackwardTensors {
-  const T *context, *context_gradient;
+  const T* context_gradient;
+  RowStrides context_strides;  // of its gradient, and of the context
   const float* log_sums;
-  T* joint_gradient;
+  NumberStrides log_strides;
+
+  const T* context = nullptr;
+  T* joint_gradient = nullptr;  // contiguous
+
+  const float* products = nullptr;
+  NumberStrides product_strides = {};
+  float* query_sums = nullptr;  // [B, T, H, hd]
+  RowStrides query_strides = {};
+  float* key_value_sums = nullptr;  // [B, S, groups, 2, hd]
+  RowStrides key_value_strides = {};
 };
+
+// The products of the rows of a panel of the context's gradient with those of a panel of the context, summed in the
+// order of a score's gradient, so that the two cancel exactly if a query attends to a single key.
+template <typename T>
+TERRACE_VECTOR_INLINE OneVector products_of_rows(const float* gradients, const float* contexts, int64_t words) {
+  OneVector sum = zeros();
+  for (int64_t from = 0; from < words; from += words_added_in_a_row) {
+    OneVector of_piece = zeros();
+    const int64_t to = std::min(words, from + words_added_in_a_row);
+    for (int64_t i = from * lanes; i < to * lanes; i += lanes) {
+      of_piece = multiply_add<T>(load(gradients + i), load(contexts + i), of_piece);
+    }
+    sum = from == 0 ? of_piece : (sum + of_piece);
+  }
+  return sum;
+}
 
 template <typename T>
 class BackwardWorker {
@@ -101,36 +138,32 @@ class BackwardWorker {
     packed_keys_ = 0;
   }
 
-  // Processes the blocks [begin, end) of queries, counted over the heads of the group: writes the gradients of the
-  // queries and adds to the gradients of keys and values, [padded][width] each.
+  // Processes the blocks [begin, end) of queries, counted over the heads of the group: computes the gradients of the
+  // queries and adds to those of keys and values, [padded][width] each.
   void run(int64_t begin, int64_t end, float* key_sums, float* value_sums) {
     for (int64_t item = begin; item < end; ++item) {
       head_ = item / s_.blocks;
       query_begin_ = item % s_.blocks * block;
-      query_end_ = std::min(s_.length, query_begin_ + block);
-      int64_t first = query_begin_;
+      query_end_ = std::min(s_.queries.length, query_begin_ + block);
+      int64_t first = s_.aligned ? query_begin_ : s_.padded;
       for (int64_t tile = 0; tile * tile_rows < query_end_ - query_begin_; ++tile) {
         first_keys_[tile] = mask_.first_key(query_begin_ + tile * tile_rows);
         first = std::min(first, first_keys_[tile]);
       }
       // In causal attention the block of keys at the queries' own positions comes first and the ones before it follow.
-      const int64_t keys_end = s_.causal ? query_begin_ : s_.padded;
+      const int64_t limit = std::max<int64_t>(0, mask_.limit(query_end_ - 1));
+      const int64_t keys_end = s_.aligned ? query_begin_ : round_up(limit, lanes);
+      if (!s_.aligned && first >= keys_end) continue;
       for (; packed_keys_ < keys_end; packed_keys_ += block) {
-        pack_keys(packed_keys_, std::min(s_.length, packed_keys_ + block));
+        pack_keys(packed_keys_, std::min(s_.keys.length, packed_keys_ + block));
       }
-      if (s_.causal) {
+      if (s_.aligned) {
         add_diagonal(key_sums, value_sums);
         add_queries(query_begin_, std::min(s_.padded, query_begin_ + block), false);
       } else {
         pack_all_queries();
       }
-      first = first / block * block;
-      for (int64_t key = first; key < keys_end; key += block) {
-        const int64_t key_end = std::min(keys_end, key + block);
-        add_keys(key, key_end, key_sums, value_sums);
-        add_queries(key, key_end, s_.causal || key > first);
-      }
-      finish_queries();
+      add_blocks(first / block * block, keys_end, key_sums, value_sums);
     }
   }
 
@@ -146,41 +179,60 @@ class BackwardWorker {
     }
   }
 
+  // Processes the blocks of keys from `begin` on, and finishes the queries.
+  void add_blocks(int64_t begin, int64_t end, float* key_sums, float* value_sums) {
+    bool add = s_.aligned;
+    for (int64_t key = begin; key < end; key += block) {
+      const int64_t key_end = std::min(end, key + block);
+      if (!s_.whole && in_other_documents(key, std::min(s_.keys.length, key_end))) continue;
+      add_keys(key, key_end, key_sums, value_sums);
+      add_queries(key, key_end, add);
+      add = true;
+    }
+    if (add) finish_queries();
+  }
+
+  bool in_other_documents(int64_t begin, int64_t end) const {
+    if (!mask_.key_documents) return false;
+    const DocumentSpan queries = DocumentSpan::of(mask_.query_documents, query_begin_, query_end_);
+    return !queries.meets(DocumentSpan::of(mask_.key_documents, begin, end));
+  }
+
   TERRACE_VECTOR_CODE void pack_keys(int64_t begin, int64_t end) {
-    const T* keys = s_.joint + s_.offset(b_, group_, s_.per_group);
+    const T* keys = s_.key_rows(b_, group_);
     const int64_t word = begin * s_.words;
-    pack(keys, s_.columns, begin, end, s_.rotation_of(b_), key_panels_ + word, key_pairs_ + word);
-    pack(keys + s_.head_dim, s_.columns, begin, end, {}, value_panels_ + word, nullptr);
+    pack(keys, s_.keys.row, begin, end, s_.key_rotation(b_), key_panels_ + word, key_pairs_ + word);
+    pack(keys + s_.head_dim, s_.keys.row, begin, end, {}, value_panels_ + word, nullptr);
   }
 
   // Packs one panel of queries with the context, its gradient and the sums of the rows.
   TERRACE_VECTOR_CODE void pack_queries(int64_t begin, int64_t end) {
     const int64_t first = begin - query_begin_, word = first * s_.words;
-    pack(s_.joint + s_.offset(b_, group_, head_), s_.columns, begin, end, s_.rotation_of(b_), query_panels_ + word,
+    pack(s_.query_rows(b_, group_, head_), s_.queries.row, begin, end, s_.query_rotation(b_), query_panels_ + word,
          query_pairs_ + word);
-    pack(t_.context_gradient + context_offset(), context_row(), begin, end, {}, gradient_panels_ + word,
+    pack(t_.context_gradient + context_offset(), t_.context_strides.row, begin, end, {}, gradient_panels_ + word,
          gradient_pairs_ + word);
-    pack(t_.context + context_offset(), context_row(), begin, end, {}, context_panel_, nullptr);
-    // Summed in the order of a score's gradient, so that the two cancel exactly if a query attends to a single key.
-    OneVector sum = zeros();
-    for (int64_t from = 0; from < s_.words; from += words_added_in_a_row) {
-      OneVector of_piece = zeros();
-      const int64_t to = std::min(s_.words, from + words_added_in_a_row);
-      for (int64_t i = from * lanes; i < to * lanes; i += lanes) {
-        of_piece = multiply_add<T>(load(gradient_panels_ + word + i), load(context_panel_ + i), of_piece);
-      }
-      sum = from == 0 ? of_piece : (sum + of_piece);
+    if (t_.context) {
+      pack(t_.context + context_offset(), t_.context_strides.row, begin, end, {}, context_panel_, nullptr);
+      store(products_ + first, products_of_rows<T>(gradient_panels_ + word, context_panel_, s_.words));
+    } else {
+      copy_numbers(t_.products, t_.product_strides, begin, end, products_ + first);
     }
-    store(products_ + first, sum);
-    const float* log_sums = t_.log_sums + (b_ * s_.heads() + group_ * s_.per_group + head_) * s_.length;
-    std::fill(log_sums_ + first, log_sums_ + first + lanes, 0.0f);
-    std::copy(log_sums + begin, log_sums + end, log_sums_ + first);
+    copy_numbers(t_.log_sums, t_.log_strides, begin, end, log_sums_ + first);
   }
 
-  int64_t context_row() const { return s_.heads() * s_.head_dim; }
-  int64_t context_offset() const {
-    return b_ * s_.length * context_row() + (group_ * s_.per_group + head_) * s_.head_dim;
+  // Copies the numbers of one panel of queries, and zeros.
+  TERRACE_VECTOR_INLINE void copy_numbers(const float* numbers, const NumberStrides& strides, int64_t begin,
+                                          int64_t end, float* to) const {
+    const float* from = numbers + b_ * strides.sequence + head_of_all() * strides.head;
+    std::fill(to, to + lanes, 0.0f);
+    std::copy(from + begin, from + end, to);
   }
+
+  int64_t head_of_all() const { return group_ * s_.per_group + head_; }
+  int64_t context_offset() const { return b_ * t_.context_strides.sequence + head_of_all() * s_.head_dim; }
+  // The offset in the gradient of the joint projection of the first column of vector `index` of the group.
+  int64_t joint_offset(int64_t index) const { return b_ * s_.queries.sequence_stride + s_.column(group_, index); }
 
   TERRACE_VECTOR_CODE void pack_all_queries() {
     for (int64_t begin = query_begin_; begin < query_end_; begin += lanes) {
@@ -205,15 +257,14 @@ class BackwardWorker {
 
   // Prefetches a row of the inputs for reading and of the gradient for writing.
   TERRACE_VECTOR_INLINE void prefetch(int64_t row) const {
-    const int64_t keys = s_.offset(b_, group_, s_.per_group) + row * s_.columns;
-    const int64_t queries = s_.offset(b_, group_, head_) + row * s_.columns;
-    const int64_t context = context_offset() + row * context_row();
-    prefetch_row<false>(s_.joint + keys, 2 * s_.head_dim);
-    prefetch_row<false>(s_.joint + queries, s_.head_dim);
-    prefetch_row<false>(t_.context + context, s_.head_dim);
+    const int64_t context = context_offset() + row * t_.context_strides.row, query = row * s_.queries.row;
+    prefetch_row<false>(s_.key_rows(b_, group_) + row * s_.keys.row, 2 * s_.head_dim);
+    prefetch_row<false>(s_.query_rows(b_, group_, head_) + query, s_.head_dim);
     prefetch_row<false>(t_.context_gradient + context, s_.head_dim);
-    prefetch_row<true>(t_.joint_gradient + keys, 2 * s_.head_dim);
-    prefetch_row<true>(t_.joint_gradient + queries, s_.head_dim);
+    if (!s_.whole) return;
+    prefetch_row<false>(t_.context + context, s_.head_dim);
+    prefetch_row<true>(t_.joint_gradient + joint_offset(s_.per_group) + query, 2 * s_.head_dim);
+    prefetch_row<true>(t_.joint_gradient + joint_offset(head_) + query, s_.head_dim);
   }
 
   // Prefetches share `tile` of `tiles` of the next panel's rows, between computations, since the processor can wait for
@@ -233,7 +284,7 @@ class BackwardWorker {
     constexpr int64_t tile_floats = tile_rows / word_elements<T> * lanes;
     const int64_t queries = round_up(query_end_ - query_begin_, tile_rows);
     const float factor = s_.scale * 1.44269504f;
-    const int64_t from = std::max<int64_t>(0, mask_.first_query(key) - query_begin_);
+    const int64_t from = std::max<int64_t>(0, mask_.first_query(key) - query_begin_) / tile_rows * tile_rows;
     int64_t first = -1, last = -1;
     for (int64_t query = from; query < queries; query += tile_rows) {
       prefetch_share((query - from) / tile_rows, (queries - from) / tile_rows);
@@ -297,10 +348,16 @@ class BackwardWorker {
   }
 
   TERRACE_VECTOR_CODE void finish_queries() {
-    T* to = t_.joint_gradient + s_.offset(b_, group_, head_);
+    const Rotation rotation = s_.query_rotation(b_);
     for (int64_t query = query_begin_; query < query_end_; ++query) {
-      scatter_row(query_sums_ + (query - query_begin_) * s_.width, s_.scale, s_.rotation_of(b_), query, s_.head_dim,
-                  to + query * s_.columns);
+      const float* sums = query_sums_ + (query - query_begin_) * s_.width;
+      if (t_.joint_gradient) {
+        scatter_row(sums, s_.scale, rotation, query, s_.head_dim,
+                    t_.joint_gradient + joint_offset(head_) + query * s_.queries.row);
+      } else {
+        const int64_t offset = b_ * t_.query_strides.sequence + head_of_all() * s_.head_dim;
+        add_row(sums, s_.scale, rotation, query, s_.head_dim, t_.query_sums + offset + query * t_.query_strides.row);
+      }
     }
   }
 

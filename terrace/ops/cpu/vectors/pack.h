@@ -77,17 +77,33 @@ TERRACE_VECTOR_INLINE void gather_rows(const T* head, int64_t stride, int64_t be
   std::memset(rows, 0, missing * words * sizeof(float));
 }
 
-// Writes a row of a head's gradient: fp32 sums times `factor`, rotated back.
-template <typename T>
-TERRACE_VECTOR_INLINE void scatter_row(const float* sums, float factor, const Rotation& rotation, int64_t t,
-                                       int64_t head_dim, T* to) {
-  float wide[largest_head_dim];
+// A row of a head's gradient: fp32 sums times `factor`, rotated back.
+TERRACE_VECTOR_INLINE void rotate_sums(const float* sums, float factor, const Rotation& rotation, int64_t t,
+                                       int64_t head_dim, float* wide) {
   for (int64_t i = 0; i < head_dim; i += lanes) {
     store(wide + i, load(sums + i) * broadcast(factor));
   }
   if (rotation.cosines) rotate_row(wide, rotation, t, -1.0f, head_dim);
+}
+
+// Writes it in the type T.
+template <typename T>
+TERRACE_VECTOR_INLINE void scatter_row(const float* sums, float factor, const Rotation& rotation, int64_t t,
+                                       int64_t head_dim, T* to) {
+  float wide[largest_head_dim];
+  rotate_sums(sums, factor, rotation, t, head_dim, wide);
   for (int64_t i = 0; i < head_dim; i += lanes) {
     store_narrow(to + i, load(wide + i), head_dim - i);
+  }
+}
+
+// Adds it to a row of fp32.
+TERRACE_VECTOR_INLINE void add_row(const float* sums, float factor, const Rotation& rotation, int64_t t,
+                                   int64_t head_dim, float* to) {
+  float wide[largest_head_dim];
+  rotate_sums(sums, factor, rotation, t, head_dim, wide);
+  for (int64_t i = 0; i < head_dim; i += lanes) {
+    store(to + i, load(to + i, head_dim - i) + load(wide + i), head_dim - i);
   }
 }
 

@@ -94,42 +94,61 @@ TERRACE_VECTOR_INLINE void score_tile(const float* a, const float* b, int64_t b_
   }
 }
 
+// A distance of places beyond every key.
+constexpr int64_t never = int64_t{1} << 40;
+
 // The keys that each query of a sequence attends to: the first limit(query), or those of them in the query's document
 // and window.
 struct KeyMask {
-  int64_t shared = 0;               // leading keys that every query attends to: none in causal attention, else all
-  const int32_t* begins = nullptr;  // document_begins of the sequence, or null
-  int64_t window = 0;               // keys up to the query's own; 0: all. Without shared keys
+  int64_t keys = 0;    // all of them
+  int64_t shared = 0;  // leading keys that every query attends to: none in causal attention, else all
+  int64_t ahead = 0;   // the place of query 0 less that of key 0; -never if every query attends to all keys
+  // For each query and key the place at which its document begins, or null.
+  const int32_t *query_documents = nullptr, *key_documents = nullptr;
+  int64_t first_place = 0;  // of key 0, in the numbers of documents
+  int64_t window = 0;       // keys up to the query's own; 0: all. Without shared keys
 
-  int64_t limit(int64_t query) const { return std::max(query + 1, shared); }
-  // The first query whose limit is beyond the key.
-  int64_t first_query(int64_t key) const { return key < shared ? 0 : key; }
+  int64_t limit(int64_t query) const { return std::min(keys, std::max(query + 1 + ahead, shared)); }
+  // The first query whose limit is beyond the key, or a negative number before query 0.
+  int64_t first_query(int64_t key) const { return key < shared ? 0 : key - ahead; }
   // The number of leading keys that need no mask for the query.
   int64_t unmasked(int64_t query) const { return hides_early_keys() ? 0 : limit(query); }
-  bool hides_early_keys() const { return begins != nullptr || window > 0; }
+  bool hides_early_keys() const { return query_documents != nullptr || window > 0; }
 
   // Masks those keys of a vector, from `key` on, that the query attends to.
   TERRACE_VECTOR_INLINE LaneMask visible(int64_t query, int64_t key) const {
     LaneMask mask = first_lanes(limit(query) - key);
-    if (begins) mask = both(mask, equal_lanes(begins + key, begins[query]));
-    if (window > 0) mask = without(mask, first_lanes(query + 1 - window - key));
+    if (query_documents) mask = both(mask, equal_lanes(key_documents + key, query_documents[query]));
+    if (window > 0) mask = without(mask, first_lanes(query + ahead + 1 - window - key));
     return mask;
   }
 
   // The first key, a multiple of `lanes`, of the panels that the tile's queries attend to.
   int64_t first_key(int64_t query) const {
-    const int64_t in_window = window > 0 ? std::max<int64_t>(query + 1 - window, 0) / lanes * lanes : 0;
-    return begins ? std::max(in_window, first_key_of_documents(query)) : in_window;
+    const int64_t in_window = window > 0 ? std::max<int64_t>(query + ahead + 1 - window, 0) / lanes * lanes : 0;
+    return query_documents ? std::max(in_window, first_key_of_documents(query)) : in_window;
   }
 
  private:
   int64_t first_key_of_documents(int64_t query) const {
-    const int32_t* tile = begins + query;
+    const int32_t* tile = query_documents + query;
     int32_t least = tile[0];
     // Padding of a sequence has -1 and attends to nothing.
     for (int64_t row = 1; row < tile_rows; ++row) least = tile[row] >= 0 ? std::min(least, tile[row]) : least;
-    return std::max(least, 0) / lanes * lanes;
+    return std::max<int64_t>(least - first_place, 0) / lanes * lanes;
   }
+};
+
+// The numbers of the documents of some tokens, from the least to the greatest.
+struct DocumentSpan {
+  int32_t least = 0, greatest = 0;
+
+  // `end` is after `begin`.
+  static DocumentSpan of(const int32_t* documents, int64_t begin, int64_t end) {
+    const auto [least, greatest] = std::minmax_element(documents + begin, documents + end);
+    return {*least, *greatest};
+  }
+  bool meets(const DocumentSpan& other) const { return least <= other.greatest && other.least <= greatest; }
 };
 
 }  // namespace terrace::ops::cpu::TERRACE_VECTOR_SET
