@@ -93,16 +93,14 @@ class ForwardWorker {
     const int64_t keys_end = s_.aligned ? query_end_ : mask_.limit(query_end_ - 1);
     if (!s_.whole && nothing_visible(keys_end)) return;
     running_.assign(running_.size(), RunningSum{});
-    // In a part it is not known in which block a query sees its first key.
-    zeroed_ = !s_.whole && !s_.aligned;
+    // In a part with documents it is not known in which block a query sees its first key.
+    zeroed_ = !s_.whole && !s_.aligned && mask_.key_documents;
     if (zeroed_) std::fill(sums_, sums_ + s_.per_group * rows_of_head_ * s_.width, 0.0f);
     several_blocks_ = keys_end > block;
     if (several_blocks_) pack_all_queries();
     for (key_begin_ = 0; key_begin_ < keys_end; key_begin_ += block) {
       key_end_ = std::min(s_.keys.length, key_begin_ + block);
-      if (zeroed_ && mask_.key_documents) {
-        documents_ = DocumentSpan::of(mask_.key_documents, key_begin_, key_end_);
-      }
+      if (zeroed_) documents_ = DocumentSpan::of(mask_.key_documents, key_begin_, key_end_);
       if (s_.aligned && key_begin_ >= query_begin_) {
         // This block is the last one of the queries at its own positions, and not yet of later ones.
         last_block(key_begin_, key_end_);
@@ -190,7 +188,7 @@ class ForwardWorker {
   }
 
   KeyRange range_of(int64_t query) const {
-    if (zeroed_ && mask_.key_documents) {
+    if (zeroed_) {
       const int64_t end = std::min(query_end_, query + tile_rows);
       if (query >= end || !documents_.meets(DocumentSpan::of(mask_.query_documents, query, end))) return {0, 0, 0};
     }
