@@ -86,13 +86,33 @@ int64_t Mesh::stride(size_t axis) const {
   return stride;
 }
 
-int64_t Mesh::size(std::string_view axis) const { return axes_[index_of(axis)].size; }
+bool Mesh::has(std::string_view axis) const { return std::ranges::find(axes_, axis, &Axis::name) != axes_.end(); }
 
-int64_t Mesh::coordinate(int64_t rank, std::string_view axis) const {
-  TERRACE_CHECK(rank >= 0 && rank < size_, "rank {} of {}", rank, size_);
+Mesh::Span Mesh::span_of(std::string_view axis) const {
   const size_t index = index_of(axis);
-  return rank / stride(index) % axes_[index].size;
+  return {.size = axes_[index].size, .stride = stride(index)};
 }
+
+Mesh::Span Mesh::span_of(Joined axes) const {
+  const Span outer = span_of(axes.outer);
+  if (!has(axes.inner)) return outer;
+  const Span inner = span_of(axes.inner);
+  TERRACE_CHECK(outer.stride == inner.size * inner.stride, "axis {} is not directly inside {}", axes.inner, axes.outer);
+  return {.size = outer.size * inner.size, .stride = inner.stride};
+}
+
+int64_t Mesh::size(std::string_view axis) const { return span_of(axis).size; }
+
+int64_t Mesh::size(Joined axes) const { return span_of(axes).size; }
+
+int64_t Mesh::coordinate(int64_t rank, Span span) const {
+  TERRACE_CHECK(rank >= 0 && rank < size_, "rank {} of {}", rank, size_);
+  return rank / span.stride % span.size;
+}
+
+int64_t Mesh::coordinate(int64_t rank, std::string_view axis) const { return coordinate(rank, span_of(axis)); }
+
+int64_t Mesh::coordinate(int64_t rank, Joined axes) const { return coordinate(rank, span_of(axes)); }
 
 int64_t Mesh::rank_at(const std::vector<int64_t>& coordinates) const {
   TERRACE_CHECK(coordinates.size() == axes_.size(), "{} coordinates for {} axes", coordinates.size(), axes_.size());
@@ -106,19 +126,29 @@ int64_t Mesh::rank_at(const std::vector<int64_t>& coordinates) const {
 }
 
 Group Mesh::group(int64_t rank, std::string_view axis) const {
-  const size_t index = index_of(axis);
-  const int64_t step = stride(index), first = rank - coordinate(rank, axis) * step;
-  return spaced_ranks(std::string(axis), first, axes_[index].size, step);
+  const Span span = span_of(axis);
+  return spaced_ranks(std::string(axis), rank - coordinate(rank, span) * span.stride, span.size, span.stride);
+}
+
+Group Mesh::group(int64_t rank, Joined axes, std::string name) const {
+  const Span span = span_of(axes);
+  return spaced_ranks(std::move(name), rank - coordinate(rank, span) * span.stride, span.size, span.stride);
+}
+
+Group Mesh::same_coordinate(int64_t rank, Span span, std::string name) const {
+  std::vector<int64_t> ranks;
+  for (int64_t first = coordinate(rank, span) * span.stride; first < size_; first += span.stride * span.size) {
+    for (int64_t i = 0; i < span.stride; ++i) ranks.push_back(first + i);
+  }
+  return {std::move(name), std::move(ranks)};
 }
 
 Group Mesh::same_coordinate(int64_t rank, std::string_view axis, std::string name) const {
-  const size_t index = index_of(axis);
-  const int64_t step = stride(index), own = coordinate(rank, axis);
-  std::vector<int64_t> ranks;
-  for (int64_t first = own * step; first < size_; first += step * axes_[index].size) {
-    for (int64_t i = 0; i < step; ++i) ranks.push_back(first + i);
-  }
-  return {std::move(name), std::move(ranks)};
+  return same_coordinate(rank, span_of(axis), std::move(name));
+}
+
+Group Mesh::same_coordinate(int64_t rank, Joined axes, std::string name) const {
+  return same_coordinate(rank, span_of(axes), std::move(name));
 }
 
 Group spaced_ranks(std::string name, int64_t first, int64_t number, int64_t step) {

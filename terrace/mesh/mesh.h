@@ -25,7 +25,7 @@ std::string_view name_of(Reach reach);
 Reach reach_of(const std::vector<int64_t>& ranks, const Topology& topology);
 
 struct Axis {
-  std::string name;  // "pipeline", "data", "tensor"
+  std::string name;  // "pipeline", "data", "context", "tensor"
   int64_t size = 1;
 
   bool operator==(const Axis&) const = default;
@@ -39,6 +39,7 @@ class Mesh {
 
   int64_t size() const { return size_; }
   int64_t size(std::string_view axis) const;
+  bool has(std::string_view axis) const;
   const std::vector<Axis>& axes() const { return axes_; }
   const Topology& topology() const { return topology_; }
 
@@ -50,9 +51,27 @@ class Mesh {
   // The ranks with this one's coordinate on the axis, in order.
   Group same_coordinate(int64_t rank, std::string_view axis, std::string name) const;
 
+  // Two axes as one, of which the inner one varies fastest: `inner` is directly inside `outer`, or the mesh lacks it.
+  // Coordinates go from 0 to the product of both sizes.
+  struct Joined {
+    std::string_view outer, inner;
+  };
+  int64_t size(Joined axes) const;
+  int64_t coordinate(int64_t rank, Joined axes) const;
+  Group group(int64_t rank, Joined axes, std::string name) const;
+  Group same_coordinate(int64_t rank, Joined axes, std::string name) const;
+
  private:
+  // Equally spaced ranks of one or two axes.
+  struct Span {
+    int64_t size = 1, stride = 1;
+  };
   size_t index_of(std::string_view axis) const;
   int64_t stride(size_t axis) const;
+  Span span_of(std::string_view axis) const;
+  Span span_of(Joined axes) const;
+  int64_t coordinate(int64_t rank, Span span) const;
+  Group same_coordinate(int64_t rank, Span span, std::string name) const;
 
   int64_t size_;
   std::vector<Axis> axes_;

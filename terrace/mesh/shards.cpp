@@ -17,7 +17,7 @@ using Word = ShardGroup::Word;
 
 // Data-parallel ranks within `ranks` neighbouring ranks of the world.
 int64_t data_ranks_within(int64_t ranks, const Mesh& mesh) {
-  const std::vector<int64_t> data = mesh.group(0, "data").ranks;
+  const std::vector<int64_t> data = mesh.group(0, shard_axes, "data").ranks;
   const auto end = std::ranges::find_if(data, [&](int64_t rank) { return rank >= ranks; });
   return std::max<int64_t>(1, end - data.begin());
 }
@@ -32,7 +32,7 @@ int64_t size_of(const ShardGroup& group, const Mesh& mesh) {
     case Word::node:
       return data_ranks_within(mesh.topology().ranks_per_node, mesh);
     case Word::all:
-      return mesh.size("data");
+      return mesh.size(shard_axes);
     case Word::number:
       return group.number;
   }
@@ -55,7 +55,7 @@ std::string too_large(const char* inner, int64_t inner_size, const char* outer, 
 
 // The data-parallel ranks of each node, in every group of them; 0 where nodes differ in it.
 int64_t data_ranks_of_nodes(const Mesh& mesh) {
-  const std::vector<int64_t> data = mesh.group(0, "data").ranks;
+  const std::vector<int64_t> data = mesh.group(0, shard_axes, "data").ranks;
   const int64_t node = mesh.topology().ranks_per_node, size = std::ssize(data);
   const int64_t stride = size > 1 ? data[1] - data[0] : 1, together = size * stride;
   if (stride % node == 0) return 1;
@@ -92,7 +92,7 @@ ShardSizes shard_sizes(const config::LayoutConfig& layout, const Mesh& mesh) {
   ShardSizes sizes{.weights = size_of(groups.weights, mesh),
                    .gradients = size_of(groups.gradients, mesh),
                    .optimizer = size_of(groups.optimizer, mesh),
-                   .ranks = mesh.size("data"),
+                   .ranks = mesh.size(shard_axes),
                    .local_steps = layout.outer_every > 0};
   std::string problems =
       too_large("weights", sizes.weights, "gradients, which are cut over", sizes.gradients) +
@@ -172,7 +172,7 @@ Hops hops_of(const std::vector<int64_t>& members, const ShardSizes& sizes, int64
 }
 
 Group ranks_of(const std::vector<int64_t>& data_coordinates, const char* name, const Mesh& mesh, int64_t rank) {
-  const std::vector<int64_t> data = mesh.group(rank, "data").ranks;
+  const std::vector<int64_t> data = mesh.group(rank, shard_axes, "data").ranks;
   std::vector<int64_t> ranks;
   for (const int64_t coordinate : data_coordinates) ranks.push_back(data.at(coordinate));
   return {name, std::move(ranks)};

@@ -24,6 +24,12 @@ inline constexpr int64_t piece_elements = 1024;
 // alike.
 int64_t parameter_alignment(const config::LayoutConfig& layout);
 
+// The ranks that hold the same part of the layers: data-parallel ranks, each with samples of its own, times context
+// ranks, each with positions of its own of the same samples. Both have gradients to be summed, so weights, gradients
+// and optimizer states may be cut over both. In this file and wherever these are moved, they all are "data-parallel
+// ranks", and a data coordinate is that of both axes, of which the context varies fastest.
+inline constexpr Mesh::Joined shard_axes{.outer = "data", .inner = "context"};
+
 // The numbers of data-parallel ranks over which weights, gradients and optimizer states are sharded. Each divides the
 // next.
 struct ShardSizes {

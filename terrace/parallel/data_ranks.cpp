@@ -10,8 +10,8 @@ namespace terrace::parallel {
 DataRanks::DataRanks(models::Model& model, comm::World& world, const mesh::Mesh& mesh) {
   std::vector<nn::Buffer*> asking = model.buffers();
   std::erase_if(asking, [](const nn::Buffer* buffer) { return !buffer->needs_data_ranks; });
-  if (asking.empty() || mesh.size("data") == 1) return;
-  mesh::Group members = mesh.group(world.rank(), "data");
+  if (asking.empty() || mesh.size(mesh::shard_axes) == 1) return;
+  mesh::Group members = mesh.group(world.rank(), mesh::shard_axes, "data");
   members.name = "statistics";
   group_ = world.connect(members);
   ranks_ = std::make_unique<CommRanks>(*group_);

@@ -59,7 +59,7 @@ std::vector<comm::Comm*> DataGroups::of_movements() const {
 
 DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes,
                    comm::Gathering rails_gathering) {
-  const int64_t data_coordinate = mesh.coordinate(world.rank(), "data");
+  const int64_t data_coordinate = mesh.coordinate(world.rank(), mesh::shard_axes);
   DataGroups groups{.place = mesh::ShardPlace(sizes, data_coordinate)};
   for (const GroupOfMovement& movement : groups_of_movements) {
     for_groups(movement, groups.place, data_coordinate,
@@ -75,7 +75,7 @@ DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::Shard
   if (sizes.has_local_copies()) {
     groups.copy = world.connect(mesh::ranks_of(groups.place.copy, "copy", mesh, world.rank()));
   }
-  groups.model_parallel = world.connect(mesh.same_coordinate(world.rank(), "data", "model_parallel"));
+  groups.model_parallel = world.connect(mesh.same_coordinate(world.rank(), mesh::shard_axes, "model_parallel"));
   groups.control = world.connect(mesh::all_ranks("control", world.size()));
   groups.saving = world.connect(mesh::all_ranks("saving", world.size()));
   groups.saving->lift_time_limit();  // the time of a write to disk has no bound

@@ -25,6 +25,24 @@ TEST(Mesh, CountsTheInnermostAxisFastest) {
   EXPECT_EQ(mesh.same_coordinate(9, "pipeline", "others").name, "others");
 }
 
+TEST(Mesh, TwoAxesCountAsOne) {
+  const Mesh mesh(24, {{"pipeline", 2}, {"data", 3}, {"context", 2}, {"tensor", 2}}, {});
+  const Mesh::Joined joined{.outer = "data", .inner = "context"};
+  EXPECT_EQ(mesh.size(joined), 6);
+  for (int64_t rank = 0; rank < mesh.size(); ++rank) {
+    EXPECT_EQ(mesh.coordinate(rank, joined), 2 * mesh.coordinate(rank, "data") + mesh.coordinate(rank, "context"));
+  }
+  EXPECT_EQ(mesh.group(15, joined, "all").ranks, (Ranks{13, 15, 17, 19, 21, 23}));
+  EXPECT_EQ(mesh.group(15, joined, "all").name, "all");
+  EXPECT_EQ(mesh.same_coordinate(15, joined, "others").ranks, (Ranks{2, 3, 14, 15}));
+  // Without the inner axis the outer one alone.
+  const Mesh without(12, {{"pipeline", 2}, {"data", 3}, {"tensor", 2}}, {});
+  EXPECT_FALSE(without.has("context"));
+  EXPECT_EQ(without.size(joined), 3);
+  EXPECT_EQ(without.group(9, joined, "data"), without.group(9, "data"));
+  EXPECT_EQ(without.same_coordinate(9, joined, "others"), without.same_coordinate(9, "data", "others"));
+}
+
 TEST(Group, RanksAreSpacedAndCopiesShareThem) {
   const Group group = spaced_ranks("leaders", 2, 3, 4);
   EXPECT_EQ(group.ranks, (Ranks{2, 6, 10}));
