@@ -34,6 +34,17 @@ class Ranks {
   virtual std::unique_ptr<Pending> gather(const at::Tensor& own, const at::Tensor& whole, const char* what) = 0;
 };
 
+// Ranks that also move tensors to one another, as those among which positions are cut.
+class MovingRanks : public Ranks {
+ public:
+  // Block i of `from` [size(), ..] goes to block member() of member i's `to` [size(), ..].
+  virtual std::unique_ptr<Pending> exchange(const at::Tensor& from, const at::Tensor& to, const char* what) = 0;
+  // Sends `own` to the member `distance` places on, the first one following the last, and `to` gets that of the member
+  // as far before; not a multiple of size().
+  virtual std::unique_ptr<Pending> shift(const at::Tensor& own, const at::Tensor& to, int64_t distance,
+                                         const char* what) = 0;
+};
+
 // The way in which the weight of an operation is cut.
 struct Cut {
   Ranks* ranks = nullptr;  // outlives the operation and its backward

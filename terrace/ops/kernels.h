@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "terrace/base/context_places.h"
 #include "terrace/base/random.h"
 #include "terrace/ops/block_code.h"
 
@@ -34,10 +35,11 @@ struct NormBackward {
 
 // Draws the elements to drop. A draw is a function of (key, sample, plane, position, feature): see docs/numerics.md.
 struct DropoutDraw {
-  PhiloxKey key;                                // of seed, site and step
-  at::Tensor samples;                           // [B] int64
-  uint32_t threshold;                           // 65536 * rate; an element is dropped if its 16-bit draw is below
-  int64_t first_plane = 0, first_position = 0;  // of the tensor, if it has only some planes or positions
+  PhiloxKey key;             // of seed, site and step
+  at::Tensor samples;        // [B] int64
+  uint32_t threshold;        // 65536 * rate; an element is dropped if its 16-bit draw is below
+  int64_t first_plane = 0;   // of the tensor, if it has only some planes
+  RowPlaces positions = {};  // of its rows, if it has only some positions
 };
 
 // The code by which blocks are quantized (block_code.h); without `draw` values are rounded to nearest.

@@ -1,6 +1,8 @@
 // Makes the sums and gathers of operations by calls of a communicator.
 #include "terrace/parallel/comm_ranks.h"
 
+#include <array>
+#include <memory>
 #include <utility>
 
 #include "terrace/parallel/transfer.h"
@@ -15,6 +17,28 @@ class PendingTransfer : public ops::Ranks::Pending {
 
  private:
   Transfer transfer_;
+};
+
+// A send and a receive, with the tensors that they read and write.
+class PendingShift : public ops::Ranks::Pending {
+ public:
+  PendingShift(comm::Comm& group, const at::Tensor& own, const at::Tensor& to, int64_t distance, const char* what)
+      : owner_(std::make_shared<const std::array<at::Tensor, 2>>(std::array{own, to})) {
+    const int64_t size = group.size(), forward = (distance % size + size) % size;
+    const int64_t next = (group.member() + forward) % size, before = (group.member() + size - forward) % size;
+    const comm::Type type = comm_type(own.scalar_type());
+    received_ = group.receive(to.mutable_data_ptr(), to.numel(), type, before, {.what = what}, owner_);
+    sent_ = group.send(own.const_data_ptr(), own.numel(), type, next, {.what = what}, owner_);
+  }
+  ~PendingShift() override { PendingShift::wait(); }
+  void wait() override {
+    received_.wait();
+    sent_.wait();
+  }
+
+ private:
+  comm::Owner owner_;  // before the works, which it outlives
+  comm::Work received_, sent_;
 };
 
 std::unique_ptr<ops::Ranks::Pending> pending(Transfer transfer) {
@@ -35,6 +59,16 @@ std::unique_ptr<ops::Ranks::Pending> CommRanks::sum_scatter(const at::Tensor& fr
 std::unique_ptr<ops::Ranks::Pending> CommRanks::gather(const at::Tensor& own, const at::Tensor& whole,
                                                        const char* what) {
   return pending(Transfer::all_gather(group_, own, whole, whole.scalar_type(), {.what = what}));
+}
+
+std::unique_ptr<ops::Ranks::Pending> CommRanks::exchange(const at::Tensor& from, const at::Tensor& to,
+                                                         const char* what) {
+  return pending(Transfer::all_to_all(group_, from, to, {.what = what}));
+}
+
+std::unique_ptr<ops::Ranks::Pending> CommRanks::shift(const at::Tensor& own, const at::Tensor& to, int64_t distance,
+                                                      const char* what) {
+  return std::make_unique<PendingShift>(group_, own, to, distance, what);
 }
 
 }  // namespace terrace::parallel

@@ -9,7 +9,7 @@
 namespace terrace::parallel {
 
 // The group outlives the object.
-class CommRanks : public ops::Ranks {
+class CommRanks : public ops::MovingRanks {
  public:
   explicit CommRanks(comm::Comm& group) : group_(group) {}
 
@@ -18,6 +18,9 @@ class CommRanks : public ops::Ranks {
   std::unique_ptr<Pending> sum(const at::Tensor& data, const char* what) override;
   std::unique_ptr<Pending> sum_scatter(const at::Tensor& from, const at::Tensor& to, const char* what) override;
   std::unique_ptr<Pending> gather(const at::Tensor& own, const at::Tensor& whole, const char* what) override;
+  std::unique_ptr<Pending> exchange(const at::Tensor& from, const at::Tensor& to, const char* what) override;
+  std::unique_ptr<Pending> shift(const at::Tensor& own, const at::Tensor& to, int64_t distance,
+                                 const char* what) override;
 
  private:
   comm::Comm& group_;

@@ -66,7 +66,7 @@ void dropout(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& res
                          const auto sample = static_cast<uint64_t>(sample_of[index]);
                          const auto plane = static_cast<uint32_t>(draw.first_plane + of_planes);
                          // A run has fewer than 2^48 samples and a model fewer than 2^16 heads.
-                         const PhiloxBlock counter = {0, static_cast<uint32_t>(draw.first_position + position),
+                         const PhiloxBlock counter = {0, static_cast<uint32_t>(draw.positions.of(position)),
                                                       static_cast<uint32_t>(sample),
                                                       static_cast<uint32_t>(sample >> 32) | plane << 16};
                          dropout_row(draw, counter, from + at, base ? base + at : nullptr, to + at, columns);

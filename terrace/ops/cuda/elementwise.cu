@@ -159,13 +159,13 @@ __global__ void dropout_row(DropoutRows rows, const T* x, const T* residual, T* 
   const int64_t begin = index * rows.sample_stride + own_plane * rows.plane_stride + position * rows.position_stride;
   const auto sample = static_cast<uint64_t>(rows.samples[index]);
   const auto plane = static_cast<uint32_t>(rows.first_plane + own_plane);
+  const auto place = static_cast<uint32_t>(rows.positions.of(position));
   const A scale = A{65536} / static_cast<A>(65536 - rows.threshold);
   const int64_t groups = (rows.columns + group_size - 1) / group_size;
   // The two groups of 32 threads, of which the second may be past the end, stay together.
   for (int64_t block = threadIdx.x; block / draw_lanes / 2 * 2 < groups; block += blockDim.x) {
-    const PhiloxBlock words =
-        philox(rows.key, {static_cast<uint32_t>(block), static_cast<uint32_t>(rows.first_position + position),
-                          static_cast<uint32_t>(sample), static_cast<uint32_t>(sample >> 32) | plane << 16});
+    const PhiloxBlock words = philox(rows.key, {static_cast<uint32_t>(block), place, static_cast<uint32_t>(sample),
+                                                static_cast<uint32_t>(sample >> 32) | plane << 16});
     uint32_t draws[block_draws];
 #pragma unroll
     for (int h = 0; h < block_draws; ++h) draws[h] = (words[h / 2] >> (16 * (h % 2))) & 0xFFFF;

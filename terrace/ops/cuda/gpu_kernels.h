@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "terrace/base/context_places.h"
 #include "terrace/base/gpu/gpu_array.h"
 #include "terrace/base/random.h"
 #include "terrace/ops/block_code.h"
@@ -108,7 +109,8 @@ struct DropoutRows {
   const int64_t* samples;
   int64_t planes, length, columns;
   int64_t sample_stride, plane_stride, position_stride;
-  int64_t first_plane, first_position;
+  int64_t first_plane;
+  RowPlaces positions;
 };
 void launch_dropout(const DropoutRows& rows, int64_t num_rows, GpuArray x, GpuArray residual, GpuArray out,
                     void* stream);

@@ -229,7 +229,7 @@ void dropout(const DropoutDraw& draw, const at::Tensor& x, const at::Tensor& res
                             .plane_stride = x.stride(1),
                             .position_stride = x.stride(2),
                             .first_plane = draw.first_plane,
-                            .first_position = draw.first_position};
+                            .positions = draw.positions};
   launch_dropout(rows, x.size(0) * x.size(1) * x.size(2), array(x), array(residual, x.scalar_type()),
                  array(out, x.scalar_type()), TorchStream(x.device()).get());
 }

@@ -60,7 +60,7 @@ DropoutDraw draw_of(const DropoutSite& site, std::string_view name) {
           .samples = site.samples,
           .threshold = static_cast<uint32_t>(std::lround(site.rate * 65536.0)),
           .first_plane = site.first_head,
-          .first_position = site.first_position};
+          .positions = site.positions};
 }
 
 at::Tensor dropout_add(const at::Tensor& residual, const at::Tensor& x, const DropoutSite& site,

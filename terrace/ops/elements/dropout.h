@@ -17,8 +17,9 @@ struct DropoutSite {
   uint64_t seed = 0;
   int64_t step = 0;
   at::Tensor samples{};  // [B] int64: the number of each sample in the run
-  // The first position and head of x among all, on a rank that has only some of them.
-  int64_t first_position = 0, first_head = 0;
+  // The positions of x's rows and its first head among all, on a rank that has only some of them.
+  RowPlaces positions = {};
+  int64_t first_head = 0;
 };
 
 // residual + dropout(x), for x and residual [B, T, D]; residual may be undefined. `name` distinguishes the sites of a
