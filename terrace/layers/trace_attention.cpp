@@ -1,4 +1,4 @@
-// Traces attention, with the masks that it needs on a GPU.
+// Traces attention on one rank, with the masks that it needs on a GPU.
 #include "terrace/base/operation_limits.h"
 #include "terrace/layers/trace_bytes.h"
 #include "terrace/layers/unit_trace.h"
@@ -9,13 +9,19 @@ using schedule::memory_pass;
 using schedule::Operation;
 
 Value UnitTrace::attention(const Value& joint, const AttentionLayout& layout) {
-  const int64_t heads = layout.heads / ranks_, positions = layout.positions;
+  if (options_.context_ranks == 1) return attention_to_all(joint, layout, layout.heads / ranks_);
+  if (options_.context_route == config::ContextRoute::heads) return attention_by_heads(joint, layout);
+  return attention_in_parts(joint, layout);
+}
+
+Value UnitTrace::attention_to_all(const Value& joint, const AttentionLayout& layout, int64_t heads) {
+  const int64_t positions = layout.positions;
   const Value context = value(joint.rows, layout.heads * layout.head_dim, heads * layout.head_dim, /*cuts_rows=*/false);
   const int64_t log_sums = joint.rows * heads * wide_bytes;
   const auto read = static_cast<double>(bytes(joint)), written = static_cast<double>(bytes(context));
   Operation forward{.kind = Operation::Kind::attention,
                     .name = "attention",
-                    .m = positions,
+                    .m = joint.rows / options_.samples,
                     .n = positions,
                     .k = layout.head_dim,
                     .count = options_.samples * heads,
@@ -38,13 +44,14 @@ Value UnitTrace::attention(const Value& joint, const AttentionLayout& layout) {
   // Products of queries with keys and of probabilities with values, whose two inputs both have a gradient.
   const double all = static_cast<double>(positions) * static_cast<double>(positions) *
                      (layout.window > 0 ? 2 * forward.share_in_window() : 1.0);
-  const double of_pair = 4.0 * static_cast<double>(options_.samples * layout.heads * layout.head_dim);
+  const double of_pair = 4.0 * static_cast<double>(options_.samples * layout.heads * layout.head_dim) /
+                         static_cast<double>(options_.context_ranks);
   const double flops = of_pair * (layout.causal ? 0.5 : 1.0) * all;
   add_flops(flops, 2 * flops, 0, 3 * of_pair * all);
   save(joint);
   save(context);
   not_with_selective_ += log_sums;
-  mask(layout);
+  if (options_.context_ranks == 1) mask(layout);
   return context;
 }
 

@@ -37,7 +37,7 @@ Value UnitTrace::add_positions(const std::string& name, const Value& x, int64_t 
   parameter(name + ".weight", ParamMark::replicated({rows, x.columns}));
   look_up(own_rows(x), x.columns);
   row_.operations.forward.push_back(memory_pass("add positions", 3 * static_cast<double>(bytes(x))));
-  keep(rows * index_bytes);
+  keep(rows / options_.context_ranks * index_bytes);
   defer(own_rows(x) * index_bytes + (is_cut_ ? bytes(x) : 0));
   return like(x);
 }

@@ -38,6 +38,7 @@ UnitRow attention(const TransformerLayout& layout, const UnitTableOptions& optio
                              .centered = layout.centers_heads});
   }
   const Value context = unit.attention(joint, {.heads = layout.heads,
+                                               .key_heads = layout.kv_heads,
                                                .head_dim = layout.head_dim,
                                                .positions = layout.positions,
                                                .causal = layout.causal,

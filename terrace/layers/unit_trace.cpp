@@ -13,7 +13,9 @@ UnitTrace::UnitTrace(const schedule::UnitTableOptions& options, Unit unit)
       ranks_(options.tensor_ranks),
       is_cut_(ranks_ > 1),
       cuts_sequence_(is_cut_ && options.sequence_parallel),
-      row_{.name = unit_.name, .layer = unit_.layer} {}
+      row_{.name = unit_.name, .layer = unit_.layer} {
+  unit_.positions /= options.context_ranks;
+}
 
 Value UnitTrace::value(int64_t rows, int64_t columns, int64_t own_columns, bool cuts_rows) {
   return {.number = values_++, .rows = rows, .columns = columns, .own_columns = own_columns, .cuts_rows = cuts_rows};
@@ -69,10 +71,11 @@ void UnitTrace::add_later(const Value& x, const Value& branch) {
 void UnitTrace::set_last() { is_last_ = true; }
 
 void UnitTrace::add_flops(double forward, double input_gradient, double weight_gradient, double counted) {
-  row_.forward_flops += forward;
-  row_.input_gradient_flops += input_gradient;
-  row_.weight_gradient_flops += weight_gradient;
-  row_.counted_flops += counted;
+  const auto ranks = static_cast<double>(options_.context_ranks);
+  row_.forward_flops += ranks * forward;
+  row_.input_gradient_flops += ranks * input_gradient;
+  row_.weight_gradient_flops += ranks * weight_gradient;
+  row_.counted_flops += ranks * counted;
 }
 
 UnitRow UnitTrace::finished() {

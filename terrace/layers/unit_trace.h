@@ -81,8 +81,8 @@ struct HeadNormLayout {
 
 // Attention within each sample of the micro-batch.
 struct AttentionLayout {
-  int64_t heads = 0, head_dim = 0;  // of the whole model
-  int64_t positions = 0;            // of a sample
+  int64_t heads = 0, key_heads = 0, head_dim = 0;  // of the whole model
+  int64_t positions = 0;                           // of a sample, on all context ranks together
   bool causal = true;
   int64_t window = 0;        // of causal attention: tokens that a token attends to; 0: all before it
   bool drops = false;        // drops probabilities, which takes separate operations over all scores
@@ -93,7 +93,8 @@ enum class Activation { gelu, gelu_erf, swiglu };
 
 class UnitTrace {
  public:
-  // `layer` as in UnitRow. Names of parameters begin with `prefix`. A sample has `positions` rows of hidden states.
+  // `layer` as in UnitRow. Names of parameters begin with `prefix`. A sample has `positions` rows of hidden states, of
+  // which a context rank has its part.
   struct Unit {
     std::string name, prefix = {};
     int64_t layer = -1;
@@ -207,6 +208,12 @@ class UnitTrace {
   }
   void look_up(int64_t rows, int64_t width);
   void mask(const AttentionLayout& layout);
+  // The attention of queries of the rows of `joint`, with so many heads on a rank, to keys of all positions.
+  Value attention_to_all(const Value& joint, const AttentionLayout& layout, int64_t heads);
+  Value attention_in_parts(const Value& joint, const AttentionLayout& layout);
+  Value attention_by_heads(const Value& joint, const AttentionLayout& layout);
+  void ring_transfers(int64_t keys, int64_t distance);
+  void gather_transfers(int64_t keys);
   void chunk_of_logits(int64_t rows, int64_t width, int64_t vocabulary, int64_t count);
   void exponentials_of_logits(int64_t rows, int64_t width, int64_t vocabulary, int64_t count);
   void gather_row_sums(int64_t rows, int64_t count);

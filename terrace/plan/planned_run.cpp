@@ -19,6 +19,8 @@ schedule::UnitTable table_of(const config::Config& config, const schedule::Micro
                                        .element_bytes = config::element_bytes(config.train.precision),
                                        .tensor_ranks = config.layout.tensor,
                                        .sequence_parallel = config.layout.sequence_parallel,
+                                       .context_ranks = config.layout.context,
+                                       .context_route = schedule::context_route(config),
                                        .gradient_bytes = config::element_bytes(config.train.gradient_type),
                                        .on_gpu = config.train.device == "cuda"});
 }
@@ -100,6 +102,7 @@ PlannedRun::PlannedRun(const config::Config& of, const mesh::Mesh& on, SharedPar
       table_(std::move(parts.table)),
       recompute_(schedule::segment_recompute(partition(), placement, config)) {
   schedule::check_recompute(partition(), of.train.recompute);
+  cut_positions(of);
 }
 
 void PlannedRun::take_recompute_layers(config::RecomputeLayers layers) {
@@ -125,6 +128,16 @@ void PlannedRun::take_route(config::Routing route) {
   config.layout.route = route;
   const bool changes_numbers = route == config::Routing::rails || sizes.rails_node > 1;
   if (changes_numbers) sizes = mesh::shard_sizes(config.layout, mesh);
+}
+
+void PlannedRun::take_context_route(config::ContextRoute route) {
+  if (route == context_route) {
+    config.layout.context_route = route;
+    return;
+  }
+  config::Config with_route = config;
+  with_route.layout.context_route = route;
+  *this = PlannedRun(with_route, mesh.size(), mesh.topology().ranks_per_node);
 }
 
 int64_t PlannedRun::sum(const std::vector<int64_t>& by_unit, int64_t segment) const {

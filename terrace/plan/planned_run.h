@@ -79,6 +79,8 @@ struct PlannedRun : schedule::ResolvedLayout {
   int64_t buffer_bytes(int64_t stage) const;
   // Movements go by this route.
   void take_route(config::Routing route);
+  // Attention goes by this route, so tables and partition are computed again.
+  void take_context_route(config::ContextRoute route);
   // So many layers of each stage are recomputed. Throws UserError as schedule::segment_recompute() does.
   void take_recompute_layers(config::RecomputeLayers layers);
   // How much of the segment is computed again.

@@ -148,6 +148,12 @@ void read_times(StagePrediction& stage, const SimulatedStep& step, int64_t numbe
                              .moving_seconds = computation.tensor_seconds,
                              .sent_bytes = step.costs.tensor_bytes(number)});
   }
+  if (computation.context_seconds > 0) {
+    stage.exposed.push_back({.group = "context",
+                             .seconds = computation.of(TimeKind::context),
+                             .moving_seconds = computation.context_seconds,
+                             .sent_bytes = step.costs.context_bytes(number)});
+  }
   stage.bubble_seconds = times.bubble_seconds;
   stage.queued_seconds = times.queued_seconds();
   stage.slowed_seconds = times.slowed_seconds;
@@ -199,6 +205,9 @@ void check_target(const config::Config& config, const Target& target) {
 
 PlannedRun on_target(PlannedRun run, const Target& target) {
   const machine::Machine machine = machine::for_job(target.machine, target.software, target.devices);
+  if (run.config.layout.context > 1) {
+    run.take_context_route(chosen_context_route(run, target.machine, target.software));
+  }
   run.take_route(target.software.two_hop_routes ? chosen_route(run, machine) : config::Routing::flat);
   run.config.layout.rails_gather = chosen_rails_gather(run, machine);
   if (run.config.layout.recompute_layers.word != config::RecomputeLayers::Word::fit) return run;
@@ -212,11 +221,10 @@ namespace {
 
 // The mesh would advise numbers of ranks that the machine may not have.
 void check_model_fits_devices(const config::LayoutConfig& layout, const Target& target) {
-  const int64_t model = layout.tensor * layout.pipeline, most = target.machine.devices() / model * model;
+  const int64_t model = layout.ranks_of_samples(), most = target.machine.devices() / model * model;
   if (target.devices % model == 0) return;
   const int64_t below = target.devices / model * model, above = std::min(below + model, most);
-  const std::string cut = fmt::format("layout.tensor = {} and pipeline = {} cut the model over {} devices",
-                                      layout.tensor, layout.pipeline, model);
+  const std::string cut = fmt::format("{} cut the model over {} devices", schedule::cuts_of_samples(layout), model);
   if (most == 0) {
     throw UserError::of("{}, but {} has {}; lower one of them, or name a larger machine", cut, target.machine.name,
                         target.machine.devices());
@@ -230,7 +238,7 @@ void check_model_fits_devices(const config::LayoutConfig& layout, const Target& 
 PlannedRun planned_run(const config::Config& config, const Target& target) {
   check_target(config, target);
   check_model_fits_devices(config.layout, target);
-  schedule::check_one_micro_batch(config, target.devices / (config.layout.tensor * config.layout.pipeline));
+  schedule::check_one_micro_batch(config, target.devices / config.layout.ranks_of_samples());
   return on_target({divided(config, target.software), target.devices, target.ranks_per_node()}, target);
 }
 

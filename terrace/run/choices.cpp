@@ -17,6 +17,7 @@
 #include "terrace/base/terminal/log.h"
 #include "terrace/base/text/json.h"
 #include "terrace/base/text/plural.h"
+#include "terrace/machine/software.h"
 #include "terrace/nn/precision.h"
 #include "terrace/plan/planned_run.h"
 #include "terrace/plan/time/route.h"
@@ -170,21 +171,25 @@ std::optional<machine::Machine> predicted_machine(const RunInputs& inputs, const
 config::Config with_route(const RunInputs& inputs, const std::optional<machine::Machine>& machine, comm::World& world) {
   config::Config config = inputs.config;
   config::LayoutConfig& layout = config.layout;
-  const bool is_given =
-      layout.route != config::Routing::automatic && layout.rails_gather != config::RailsGather::automatic;
+  const bool is_given = layout.route != config::Routing::automatic &&
+                        layout.rails_gather != config::RailsGather::automatic &&
+                        layout.context_route != config::ContextRoute::automatic;
   if (is_given || !machine) return config;
-  std::array<int64_t, 2> chosen = {};
+  std::array<int64_t, 3> chosen = {};
   if (world.rank() == 0) {
     plan::PlannedRun run(inputs.config, world.size(), world.ranks_per_node());
     run.take_route(plan::chosen_route(run, *machine));
+    const machine::Software software = machine::load_software("terrace");
     chosen = {static_cast<int64_t>(run.config.layout.route),
-              static_cast<int64_t>(plan::chosen_rails_gather(run, *machine))};
+              static_cast<int64_t>(plan::chosen_rails_gather(run, *machine)),
+              static_cast<int64_t>(plan::chosen_context_route(run, *machine, software))};
   }
   world.connect(mesh::all_ranks("route", world.size()))
       ->broadcast(chosen.data(), std::ssize(chosen), comm::Type::int64, 0, {.what = "route"})
       .wait();
   layout.route = static_cast<config::Routing>(chosen[0]);
   layout.rails_gather = static_cast<config::RailsGather>(chosen[1]);
+  if (layout.context > 1) layout.context_route = static_cast<config::ContextRoute>(chosen[2]);
   if (world.rank() == 0) warn_of_keys_idle_by_route(config, inputs.config, world);
   return config;
 }

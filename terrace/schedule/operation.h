@@ -76,6 +76,18 @@ struct TensorCollective {
   bool operator==(const TensorCollective&) const = default;
 };
 
+// A transfer among the ranks that have other positions of the same samples (docs/context.md).
+struct ContextTransfer {
+  enum class Kind { shift, all_gather, reduce_scatter, exchange };
+  Kind kind = Kind::shift;
+  double bytes = 0;   // that one rank sends, in all calls together
+  int64_t count = 1;  // of calls, one after the other
+  // The share of the unit's attention that the rank computes meanwhile; transfers with such a share go side by side.
+  double beside_attention = 0;
+
+  bool operator==(const ContextTransfer&) const = default;
+};
+
 // The operations of one unit for one micro-batch on one rank, without what recompute repeats: in units of a layer all
 // of `forward` and its collectives with "full", attention in forward with "selective". The order within a list has no
 // meaning.
@@ -83,6 +95,8 @@ struct Operations {
   std::vector<Operation> forward = {}, input_gradient = {}, weight_gradient = {};
   // The collectives of the tensor ranks; there are none with one tensor rank. Weight gradients need none.
   std::vector<TensorCollective> forward_collectives = {}, backward_collectives = {};
+  // The transfers among context ranks; none with one of them.
+  std::vector<ContextTransfer> forward_transfers = {}, backward_transfers = {};
 
   bool operator==(const Operations&) const = default;
 };

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "terrace/plan/estimate.h"
 #include "terrace/plan/memory/copied_states.h"
 #include "terrace/plan/prediction.h"
 #include "tests/plan/small_gpt.h"

@@ -55,7 +55,8 @@ class Cache {
  public:
   SharedParts of(const config::Config& config, int64_t data_ranks) {
     schedule::MicroBatchSizes micro_batch = schedule::micro_batch_sizes_of(config, data_ranks);
-    const TableKey key{config.layout.tensor, std::move(micro_batch), config.layout.sequence_parallel};
+    const TableKey key{config.layout.tensor, std::move(micro_batch), config.layout.sequence_parallel,
+                       config.layout.context, config.layout.context_route};
     const std::lock_guard lock(mutex_);
     std::shared_ptr<const PlannedTable>& table = tables_[key];
     if (!table) {
@@ -70,7 +71,7 @@ class Cache {
   }
 
  private:
-  using TableKey = std::tuple<int64_t, schedule::MicroBatchSizes, bool>;
+  using TableKey = std::tuple<int64_t, schedule::MicroBatchSizes, bool, int64_t, config::ContextRoute>;
 
   std::mutex mutex_;
   std::map<TableKey, std::shared_ptr<const PlannedTable>> tables_;
@@ -112,7 +113,7 @@ class Search {
  private:
   PlannedRun planned(size_t number) {
     const config::Config layout = divided(layouts_[number], target_.software);
-    const int64_t data_ranks = target_.devices / layout.layout.tensor / layout.layout.pipeline;
+    const int64_t data_ranks = target_.devices / layout.layout.ranks_of_samples();
     return on_target({layout, target_.devices, target_.ranks_per_node(), cache_.of(layout, data_ranks)}, target_);
   }
 
@@ -287,7 +288,7 @@ std::string reason_of(const Prediction& best, const Prediction& second) {
     if (name == "the bubble") return prediction.bubble_share * prediction.step_seconds;
     if (name == "the wait for queued transfers") return prediction.queued_share * prediction.step_seconds;
     if (name == "the update") return stage.update_seconds;
-    if (name == "computation") return stage.computation.total() - stage.computation.of(TimeKind::tensor_sums);
+    if (name == "computation") return stage.computation.computing();
     double waited = 0;
     for (const ExposedTime& exposed : stage.exposed) waited += exposed.seconds;
     return waited;

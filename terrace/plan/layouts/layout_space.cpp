@@ -52,9 +52,10 @@ class Enumeration {
   std::vector<Config> list() {
     const int64_t layers = config_.family->settings.layers(config_), given_micro_batch = config_.train.micro_batch;
     using config::divisors_up_to;
-    for (const int64_t tensor : sizes("layout.tensor", config_.layout.tensor, devices_, most_tensor_)) {
-      for (const int64_t pipeline : sizes("layout.pipeline", config_.layout.pipeline, devices_ / tensor, layers)) {
-        const int64_t data = devices_ / tensor / pipeline;
+    const int64_t devices = devices_ / config_.layout.context;  // of each context rank
+    for (const int64_t tensor : sizes("layout.tensor", config_.layout.tensor, devices, most_tensor_)) {
+      for (const int64_t pipeline : sizes("layout.pipeline", config_.layout.pipeline, devices / tensor, layers)) {
+        const int64_t data = devices / tensor / pipeline;
         if (config_.train.global_batch % data != 0) continue;
         const std::vector<ScheduleChoice> schedules = schedules_of(pipeline, layers);
         const int64_t share = config_.train.global_batch / data;

@@ -55,6 +55,7 @@ CommunicatorCount communicators_of(const PlannedRun& run, int64_t stage) {
   const int64_t stages = run.placement.stages, tensor = run.config.layout.tensor;
   counter.add(tensor);
   counter.add(ranks_that_share(run));
+  counter.add(run.config.layout.context);
   counter.add(stages);
   for (const mesh::Direction& direction : schedule::stage_directions(run.placement)) {
     if (direction.from == stage || direction.to == stage) ++counter.count.directions;

@@ -24,7 +24,7 @@ std::string devices_of(const Target& target) {
 
 int64_t data_ranks_of(const Plan& plan) {
   const config::LayoutConfig& layout = plan.config.layout;
-  return plan.target.devices / (layout.tensor * layout.pipeline);
+  return plan.target.devices / layout.ranks_of_samples();
 }
 
 std::string verdict_of(const Plan& plan) {

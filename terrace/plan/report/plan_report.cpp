@@ -70,9 +70,7 @@ Json changes_json(const Plan& plan) {
 
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 
-int64_t data_ranks_of_plan(const Plan& plan) {
-  return plan.target.devices / (plan.config.layout.tensor * plan.config.layout.pipeline);
-}
+int64_t data_ranks_of_plan(const Plan& plan) { return plan.target.devices / plan.config.layout.ranks_of_samples(); }
 
 // The average and the largest of each size that differs between micro-batches of the same samples.
 std::map<std::string, std::pair<int64_t, int64_t>> counted_sizes(const Plan& plan) {
@@ -109,7 +107,7 @@ std::string step_lines(const Plan& plan) {
   };
   for (size_t i = 0; i < num_time_kinds; ++i) {
     const auto kind = static_cast<TimeKind>(i);
-    if (kind != TimeKind::tensor_sums) line(name_of(kind), stage.computation.of(kind));
+    if (!is_waited_for(kind)) line(name_of(kind), stage.computation.of(kind));
   }
   line("slower beside calls", stage.slowed_seconds);
   for (const ExposedTime& exposed : stage.exposed) line("waits for " + exposed.group, exposed.seconds);

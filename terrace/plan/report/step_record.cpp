@@ -112,9 +112,11 @@ std::vector<observe::CommunicationRecord> groups_of_stage(const SimulatedStep& s
   for (const ExposedTime& exposed : prediction.exposed) {
     groups.push_back(
         {.name = exposed.group, .moving_seconds = exposed.moving_seconds, .waiting_seconds = exposed.seconds});
-    if (exposed.group != "tensor") continue;
-    groups.back().bytes = step.costs.tensor_bytes(stage);
-    groups.back().tier = link_name(machine, static_cast<size_t>(step.costs.tensor_tier()));
+    const bool tensor = exposed.group == "tensor";
+    if (!tensor && exposed.group != "context") continue;
+    groups.back().bytes = tensor ? step.costs.tensor_bytes(stage) : step.costs.context_bytes(stage);
+    groups.back().tier =
+        link_name(machine, static_cast<size_t>(tensor ? step.costs.tensor_tier() : step.costs.context_tier()));
   }
   for (const StepInstruction& one : step.lists[static_cast<size_t>(stage)]) {
     if (one.kind != Kind::begin_movement) continue;

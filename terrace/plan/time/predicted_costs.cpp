@@ -92,6 +92,7 @@ PredictedCosts::PredictedCosts(const PlannedRun& run, const machine::Machine& ma
       block_products_(block_products),
       algorithms_{Algorithm::ring, Algorithm::tree},
       tensor_(place_of(run.mesh.group(0, "tensor"), machine_, run.mesh.size())) {
+  if (run.mesh.has("context")) context_ = place_of(run.mesh.group(0, "context"), machine_, run.mesh.size());
   time_segments();
   time_movements();
   time_sends();
@@ -103,6 +104,11 @@ void PredictedCosts::time_segments() {
   if (tensor_.ranks > 1) {
     rank.tensor_collective = [this](schedule::TensorCollective::Kind kind, double bytes) {
       return collective_time(collective_of(kind), bytes, tensor_, machine_, algorithms_).seconds;
+    };
+  }
+  if (context_.ranks > 1) {
+    rank.context_transfer = [this](schedule::ContextTransfer::Kind kind, double bytes) {
+      return transfer_seconds(kind, bytes);
     };
   }
   // Layers have the same units, so few times are computed.
@@ -305,25 +311,69 @@ int64_t PredictedCosts::tensor_tier() const {
   return collective_time(CollectiveKind::all_reduce, 1, tensor_, machine_, algorithms_).tier;
 }
 
-double PredictedCosts::tensor_bytes(int64_t stage) const {
+double PredictedCosts::unit_bytes(
+    int64_t stage, const std::function<double(const schedule::Operations&, config::Recompute)>& bytes) const {
   double sum = 0;
   for (const std::vector<int64_t>& chunk : run_.stages[static_cast<size_t>(stage)].chunks) {
     for (const int64_t number : chunk) {
       const schedule::Segment& segment = run_.partition().segment(number);
-      const bool repeats = run_.recompute_of(number) == config::Recompute::full;
       for (int64_t unit = segment.units.begin; unit < segment.units.end; ++unit) {
-        const schedule::Operations& operations = run_.table()[static_cast<size_t>(unit)].operations;
-        const auto add = [&](const std::vector<schedule::TensorCollective>& collectives, double times) {
-          for (const schedule::TensorCollective& one : collectives) {
-            sum += times * sent_bytes(collective_of(one.kind), one.bytes, tensor_.ranks);
-          }
-        };
-        add(operations.forward_collectives, repeats ? 2 : 1);
-        add(operations.backward_collectives, 1);
+        sum += bytes(run_.table()[static_cast<size_t>(unit)].operations, run_.recompute_of(number));
       }
     }
   }
   return sum * static_cast<double>(run_.pipeline.micro_batches);
+}
+
+double PredictedCosts::tensor_bytes(int64_t stage) const {
+  return unit_bytes(stage, [&](const schedule::Operations& operations, config::Recompute recompute) {
+    double sum = 0;
+    const auto add = [&](const std::vector<schedule::TensorCollective>& collectives, double times) {
+      for (const schedule::TensorCollective& one : collectives) {
+        sum += times * sent_bytes(collective_of(one.kind), one.bytes, tensor_.ranks);
+      }
+    };
+    add(operations.forward_collectives, recompute == config::Recompute::full ? 2 : 1);
+    add(operations.backward_collectives, 1);
+    return sum;
+  });
+}
+
+double PredictedCosts::context_bytes(int64_t stage) const {
+  return unit_bytes(stage, [](const schedule::Operations& operations, config::Recompute recompute) {
+    double sum = 0;
+    for (const schedule::ContextTransfer& one : operations.forward_transfers) {
+      sum += (recompute == config::Recompute::none ? 1 : 2) * one.bytes;  // selective recompute repeats attention
+    }
+    for (const schedule::ContextTransfer& one : operations.backward_transfers) sum += one.bytes;
+    return sum;
+  });
+}
+
+int64_t PredictedCosts::context_tier() const {
+  return collective_time(CollectiveKind::all_gather, 1, context_, machine_, algorithms_).tier;
+}
+
+// A call of the context ranks in which each of them sends so many bytes. A rank passes keys on to its neighbour as in
+// one step of a gather by a ring.
+double PredictedCosts::transfer_seconds(schedule::ContextTransfer::Kind kind, double bytes) const {
+  using Kind = schedule::ContextTransfer::Kind;
+  const auto others = static_cast<double>(context_.ranks - 1), ranks = static_cast<double>(context_.ranks);
+  switch (kind) {
+    case Kind::shift:
+      return collective_time(CollectiveKind::all_gather, bytes * ranks, context_, machine_, {Algorithm::ring}).seconds /
+             others;
+    case Kind::all_gather:
+      return collective_time(CollectiveKind::all_gather, bytes * ranks / others, context_, machine_, algorithms_)
+          .seconds;
+    case Kind::reduce_scatter:
+      return collective_time(CollectiveKind::reduce_scatter, bytes * ranks / others, context_, machine_, algorithms_)
+          .seconds;
+    case Kind::exchange:
+      return collective_time(CollectiveKind::all_to_all, bytes * ranks / others, context_, machine_, algorithms_)
+          .seconds;
+  }
+  return 0;
 }
 
 double PredictedCosts::pass_seconds(const StepInstruction& instruction, double element_bytes) const {
@@ -375,19 +425,18 @@ double PredictedCosts::evaluation_seconds(int64_t stage, const StepInstruction& 
 }
 
 double PredictedCosts::computing_seconds(const StepInstruction& instruction) const {
-  const auto without_sums = [](const PassTime& pass) { return pass.total() - pass.of(TimeKind::tensor_sums); };
   const auto time = [&]() -> const UnitTime& { return segments_[static_cast<size_t>(instruction.segment)].time; };
   switch (instruction.kind) {
     case Kind::forward:
-      return without_sums(time().forward);
+      return time().forward.computing();
     case Kind::loss:
-      return without_sums(time().forward) + without_sums(time().input_gradient) + without_sums(time().weight_gradient);
+      return time().forward.computing() + time().input_gradient.computing() + time().weight_gradient.computing();
     case Kind::backward:
-      return without_sums(time().input_gradient) + without_sums(time().weight_gradient);
+      return time().input_gradient.computing() + time().weight_gradient.computing();
     case Kind::input_gradient:
-      return without_sums(time().input_gradient);
+      return time().input_gradient.computing();
     case Kind::weight_gradient:
-      return without_sums(time().weight_gradient);
+      return time().weight_gradient.computing();
     default:
       return 0;
   }

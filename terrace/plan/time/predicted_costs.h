@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "terrace/machine/machine.h"
@@ -32,8 +33,8 @@ class PredictedCosts {
   double seconds(int64_t stage, const schedule::StepInstruction& instruction) const;
   // Seconds in an evaluation, where the loss is computed without gradients.
   double evaluation_seconds(int64_t stage, const schedule::StepInstruction& instruction) const;
-  // The part of a computation's seconds for which the device computes: without the collectives of tensor ranks that it
-  // waits for, and without sends. 0 of all other instructions.
+  // The part of a computation's seconds for which the device computes: without the calls among tensor and context ranks
+  // that it waits for, and without sends. 0 of all other instructions.
   double computing_seconds(const schedule::StepInstruction& instruction) const;
   // The seconds of a send, also where it holds up the stage.
   double send_seconds(int64_t stage, const schedule::StepInstruction& instruction) const {
@@ -47,6 +48,9 @@ class PredictedCosts {
   double bytes(int64_t stage, const schedule::StepInstruction& instruction) const;
   double tensor_bytes(int64_t stage) const;
   int64_t tensor_tier() const;
+  // The bytes that a rank sends in a step in all transfers of the context ranks, and their tier.
+  double context_bytes(int64_t stage) const;
+  int64_t context_tier() const;
 
   // The forward of one chunk for one micro-batch, with its backward if that is asked for.
   double chunk_seconds(int64_t stage, int64_t chunk, bool with_backward) const;
@@ -69,6 +73,11 @@ class PredictedCosts {
   void add_gradient_copies();
   void time_movements();
   int64_t largest_output() const;
+  double transfer_seconds(schedule::ContextTransfer::Kind kind, double bytes) const;
+  // The sum over the stage's units in a step of bytes(unit's operations, whether recompute repeats its forward,
+  // whether it repeats its attention).
+  double unit_bytes(int64_t stage,
+                    const std::function<double(const schedule::Operations&, config::Recompute)>& bytes) const;
   void time_sends();
   void time_stages();
   // The seconds of passes over memory that read or write so many bytes for each of the segment's elements.
@@ -79,7 +88,7 @@ class PredictedCosts {
   const machine::Software& software_;
   const BlockProducts block_products_;
   std::vector<Algorithm> algorithms_;
-  GroupPlace tensor_;
+  GroupPlace tensor_, context_;
   std::vector<SegmentTime> segments_;
   std::vector<std::vector<MovementTime>> movements_;  // by movement and hop, and by segment
   std::vector<std::vector<MovementTime>> sends_;      // by stage and peer

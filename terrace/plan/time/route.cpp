@@ -1,9 +1,12 @@
-// Compares the time of all movements of a segment of average size.
+// Compares the time of all movements of a segment of average size, and of a stage with each route of its attention.
 #include "terrace/plan/time/route.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "terrace/plan/time/movement_time.h"
+#include "terrace/plan/time/predicted_costs.h"
+#include "terrace/schedule/description.h"
 
 namespace terrace::plan {
 namespace {
@@ -47,6 +50,28 @@ RailsGather faster_gather(const PlannedRun& run, const mesh::ShardSizes& rails, 
 }
 
 }  // namespace
+
+config::ContextRoute chosen_context_route(const PlannedRun& run, const machine::Machine& machine,
+                                          const machine::Software& software) {
+  const config::ContextRoute given = run.config.layout.context_route;
+  if (run.config.layout.context == 1 || given != config::ContextRoute::automatic) return run.context_route;
+  config::ContextRoute fastest = run.context_route;
+  double least = 0;
+  for (const config::ContextRoute route : schedule::description_of(run.config).context_work(run.config).routes) {
+    config::Config config = run.config;
+    config.layout.context_route = route;
+    const PlannedRun tried(config, run.mesh.size(), run.mesh.topology().ranks_per_node);
+    const PredictedCosts costs(tried, machine, software);
+    double seconds = 0;
+    for (int64_t stage = 0; stage < tried.placement.stages; ++stage) {
+      seconds = std::max(seconds, costs.computation(stage).total());
+    }
+    if (least > 0 && seconds >= least) continue;
+    least = seconds;
+    fastest = route;
+  }
+  return fastest;
+}
 
 Routing chosen_route(const PlannedRun& run, const machine::Machine& machine) {
   const config::LayoutConfig& layout = run.config.layout;

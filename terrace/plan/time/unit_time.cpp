@@ -185,8 +185,23 @@ void add_collectives(PassTime& pass, const std::vector<TensorCollective>& collec
   pass.of(TimeKind::tensor_sums) = exposed;
 }
 
+// Adds the seconds of transfers among context ranks, and of them those that attention does not hide.
+void add_transfers(PassTime& pass, const std::vector<schedule::ContextTransfer>& transfers, const ComputingRank& rank) {
+  if (!rank.context_transfer) return;
+  double beside = 0, share = 0, exposed = 0;
+  for (const schedule::ContextTransfer& one : transfers) {
+    const auto count = static_cast<double>(one.count);
+    const double seconds = count * rank.context_transfer(one.kind, one.bytes / count);
+    pass.context_seconds += seconds;
+    (one.beside_attention > 0 ? beside : exposed) += seconds;
+    share = std::max(share, one.beside_attention);
+  }
+  pass.of(TimeKind::context) = exposed + std::max(0.0, beside - share * pass.of(TimeKind::attention));
+}
+
 // The time of the part of a forward that selective recompute repeats.
-PassTime selectively_repeated(const std::vector<Operation>& forward, const ComputingRank& rank) {
+PassTime selectively_repeated(const schedule::Operations& operations, const ComputingRank& rank) {
+  const std::vector<Operation>& forward = operations.forward;
   const auto time_of = [&](std::initializer_list<Operation::Kind> kinds, double kernels) {
     std::vector<Operation> repeated;
     std::ranges::copy_if(forward, std::back_inserter(repeated),
@@ -194,7 +209,11 @@ PassTime selectively_repeated(const std::vector<Operation>& forward, const Compu
     return pass_time(repeated, kernels, rank);
   };
   const double share = rank.software.selective_products;
-  if (share == 0) return time_of({Operation::Kind::attention}, 0);
+  if (share == 0) {
+    PassTime time = time_of({Operation::Kind::attention}, 0);
+    add_transfers(time, operations.forward_transfers, rank);
+    return time;
+  }
   PassTime time = time_of({Operation::Kind::product}, 0);
   time *= share;
   time += time_of({Operation::Kind::elements}, rank.software.forward_kernels);
@@ -209,18 +228,21 @@ PassTime repeated_to_last_product(const schedule::Operations& operations, const 
   PassTime time = pass_time({operations.forward.begin(), last}, rank.software.forward_kernels, rank);
   add_loss(time, operations.forward, rank);
   add_collectives(time, collectives, {}, rank);
+  add_transfers(time, operations.forward_transfers, rank);
   return time;
 }
 
 }  // namespace
 
 std::string_view name_of(TimeKind kind) {
-  constexpr std::array<std::string_view, num_time_kinds> names = {"products", "attention", "elements", "launches",
-                                                                  "tensor sums"};
+  constexpr std::array<std::string_view, num_time_kinds> names = {"products", "attention",   "elements",
+                                                                  "launches", "tensor sums", "context"};
   return names[static_cast<size_t>(kind)];
 }
 
 double PassTime::total() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
+
+double PassTime::computing() const { return total() - of(TimeKind::tensor_sums) - of(TimeKind::context); }
 
 double PassTime::flops_of(TimeKind kind) const {
   return kind == TimeKind::products ? product_flops : kind == TimeKind::attention ? attention_flops : 0;
@@ -236,7 +258,7 @@ double PassTime::bytes_of(TimeKind kind) const {
 PassTime& PassTime::operator*=(double factor) {
   for (double& one : seconds) one *= factor;
   for (double* one : {&product_flops, &attention_flops, &product_bytes, &attention_bytes, &element_bytes, &memory_bytes,
-                      &tensor_seconds})
+                      &tensor_seconds, &context_seconds})
     *one *= factor;
   return *this;
 }
@@ -250,6 +272,7 @@ PassTime& PassTime::operator+=(const PassTime& other) {
   element_bytes += other.element_bytes;
   memory_bytes += other.memory_bytes;
   tensor_seconds += other.tensor_seconds;
+  context_seconds += other.context_seconds;
   return *this;
 }
 
@@ -265,13 +288,15 @@ UnitTime unit_time(const schedule::Operations& operations, config::Recompute rec
   time.forward = pass_time(operations.forward, rank.software.forward_kernels, rank);
   add_loss(time.forward, operations.forward, rank);
   add_collectives(time.forward, operations.forward_collectives, time.weight_gradient, rank);
+  add_transfers(time.forward, operations.forward_transfers, rank);
   time.input_gradient =
       pass_time(operations.input_gradient, rank.software.backward_kernels, rank, Quantizes::first_factor);
   add_collectives(time.input_gradient, operations.backward_collectives, time.weight_gradient, rank);
+  add_transfers(time.input_gradient, operations.backward_transfers, rank);
   if (recompute == config::Recompute::full) {
     time.input_gradient += rank.software.stops_recompute ? repeated_to_last_product(operations, rank) : time.forward;
   } else if (recompute == config::Recompute::selective) {
-    time.input_gradient += selectively_repeated(operations.forward, rank);
+    time.input_gradient += selectively_repeated(operations, rank);
   }
   return time;
 }

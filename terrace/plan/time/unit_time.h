@@ -22,8 +22,12 @@ enum class TimeKind {
   elements,     // operations that memory bandwidth limits
   launches,     // the time that the host's launches take beyond the device's work
   tensor_sums,  // sums over tensor ranks that computation waits for
+  context,      // transfers among context ranks that computation waits for
 };
-inline constexpr size_t num_time_kinds = 5;
+inline constexpr size_t num_time_kinds = 6;
+
+// Whether the time is that of communication, during which the device does not compute.
+constexpr bool is_waited_for(TimeKind kind) { return kind == TimeKind::tensor_sums || kind == TimeKind::context; }
 std::string_view name_of(TimeKind kind);
 
 // One pass of a unit or of several.
@@ -34,9 +38,12 @@ struct PassTime {
   // Read and written by the program: of elements in all its passes, and with those over the scores of attention that is
   // not fused.
   double memory_bytes = 0;
-  double tensor_seconds = 0;  // all collectives of the tensor ranks; `tensor_sums` are those that nothing hides
+  // All collectives of the tensor ranks and transfers of the context ranks; `tensor_sums` and `context` are those that
+  // nothing hides.
+  double tensor_seconds = 0, context_seconds = 0;
 
   double total() const;
+  double computing() const;  // without waits
   double flops_of(TimeKind kind) const;
   double bytes_of(TimeKind kind) const;
   double& of(TimeKind kind) { return seconds[static_cast<size_t>(kind)]; }
@@ -58,6 +65,8 @@ struct ComputingRank {
   BlockProducts products = BlockProducts::as_run;  // of the unit; as_run for units outside of blocks
   // Seconds of one call of a collective of the tensor ranks for so many bytes; null with one rank.
   std::function<double(schedule::TensorCollective::Kind kind, double bytes)> tensor_collective = {};
+  // Seconds of one call among the context ranks in which a rank sends so many bytes; null with one rank.
+  std::function<double(schedule::ContextTransfer::Kind kind, double bytes)> context_transfer = {};
 };
 
 // Seconds of the device for `count` products in one kernel (machine/product_time.h).
