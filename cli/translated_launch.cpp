@@ -24,11 +24,11 @@ std::optional<translate::DeepSpeedFile> deepspeed_file(const std::string& name) 
   return translate::DeepSpeedFile{.name = name, .json = read_text(name)};
 }
 
-// Tensor ranks times stages of the configuration over which DeepSpeed's settings are put.
+// Ranks with the same samples in the configuration over which DeepSpeed's settings are put.
 int64_t model_ranks_of(const PlannedTarget& target) {
   const config::Config config =
       config::load_for_plan(target.config, models::planned_families(), target.overrides, config::IdleKeys::accept);
-  return config.layout.tensor * config.layout.pipeline;
+  return config.layout.ranks_of_samples();
 }
 
 // A name without hyphens before it and with hyphens inside, and of an argument the name alone.

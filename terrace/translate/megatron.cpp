@@ -71,8 +71,11 @@ std::vector<std::string> launcher_of(std::vector<std::string>& words) {
 std::string counted_of(int64_t number, const char* what) { return counted(static_cast<uint64_t>(number), what); }
 
 void add_devices(ArgumentReader& reader, int64_t launched, Translation& translation) {
-  const int64_t tensor = translation.whole_value("layout.tensor", 1);
-  const int64_t stages = translation.whole_value("layout.pipeline", 1), model_ranks = product(tensor, stages);
+  const int64_t tensor = translation.whole_value("layout.tensor", 1),
+                stages = translation.whole_value("layout.pipeline", 1);
+  const int64_t context = translation.whole_value("layout.context", 1);
+  const int64_t model_ranks = product(product(tensor, context), stages);
+  const std::string of_context = context > 1 ? counted_of(context, "context rank") + " * " : "";
   if (reader.wishes().devices > 0) {
     translation.devices = reader.wishes().devices;
   } else if (launched > 0) {
@@ -80,13 +83,13 @@ void add_devices(ArgumentReader& reader, int64_t launched, Translation& translat
     reader.assume(fmt::format("{}, as the launcher starts", counted_of(launched, "device")));
   } else if (translation.devices == 0) {
     translation.devices = model_ranks;
-    reader.assume(fmt::format("one data-parallel rank, so {}: {} * {}; --devices gives more",
-                              counted_of(model_ranks, "device"), counted_of(tensor, "tensor rank"),
+    reader.assume(fmt::format("one data-parallel rank, so {}: {} * {}{}; --devices gives more",
+                              counted_of(model_ranks, "device"), counted_of(tensor, "tensor rank"), of_context,
                               counted_of(stages, "stage")));
   }
   if (translation.devices % model_ranks != 0) {
-    reader.problem(fmt::format("{} devices are not a multiple of {} * {} = {}; use --devices {}", translation.devices,
-                               counted_of(tensor, "tensor rank"), counted_of(stages, "stage"), model_ranks,
+    reader.problem(fmt::format("{} devices are not a multiple of {} * {}{} = {}; use --devices {}", translation.devices,
+                               counted_of(tensor, "tensor rank"), of_context, counted_of(stages, "stage"), model_ranks,
                                product(std::max<int64_t>(translation.devices / model_ranks, 1), model_ranks)));
   }
 }

@@ -157,7 +157,27 @@ void add_recompute(ArgumentReader& reader, const Translation& translation) {
 
 }  // namespace
 
+// Megatron-LM's context ranks, or those of Megatron-DeepSpeed, which exchange positions for heads.
+void add_context(ArgumentReader& reader) {
+  const bool by_heads = reader.has("ds-sequence-parallel-size");
+  const std::string_view size = by_heads ? "ds-sequence-parallel-size" : "context-parallel-size";
+  const int64_t ranks = reader.whole(size).value_or(1);
+  if (ranks == 1) return;
+  reader.set("layout.context", toml_text(ranks), reader.text(size));
+  if (by_heads) return reader.set("layout.context_route", "\"heads\"", reader.text(size));
+  const std::vector<std::string> types = reader.words("cp-comm-type");
+  if (types.empty()) return reader.set_default("layout.context_route", "\"ring\"", "--cp-comm-type p2p");
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> routes = {
+      {{"p2p", "\"ring\""}, {"all_gather", "\"gather\""}, {"a2a", "\"heads\""}}};
+  const auto route = std::ranges::find(routes, types.front(), &std::pair<std::string_view, std::string_view>::first);
+  if (route == routes.end() || std::ranges::count(types, types.front()) != std::ssize(types)) {
+    return reader.refuse("cp-comm-type", "keys go to all context ranks by one route", "layout.context_route");
+  }
+  reader.set("layout.context_route", std::string(route->second), reader.text("cp-comm-type"));
+}
+
 void add_megatron_layout(ArgumentReader& reader, const Translation& translation) {
+  add_context(reader);
   if (reader.has("no-pipeline-parallel")) {
     reader.set("layout.pipeline", "1", reader.text("no-pipeline-parallel"));
   } else if (const auto stages = reader.whole("pipeline-model-parallel-size")) {

@@ -16,7 +16,7 @@ constexpr std::string_view scaling = "the loss scale moves by the rules of docs/
 constexpr std::string_view experts = "there are no experts here";
 constexpr std::string_view eight_bits = "products are computed in fp32, bf16 or fp16";
 constexpr std::string_view offload = "states are kept on the device";
-constexpr std::string_view contexts = "sequences are cut among tensor ranks alone";
+constexpr std::string_view contexts = "keys go to all context ranks by one route";
 constexpr std::string_view other_model = "it makes another model than a GPT";
 constexpr std::string_view stages = "stages divide the layers alike, or as layout.stage_layers says";
 constexpr std::string_view one_rate = "all weights have one learning rate and one weight decay";
@@ -214,12 +214,12 @@ constexpr Row rows[] = {
     Row{"pipeline-model-parallel-split-rank", refused, "", other_model},
     Row{"standalone-embedding-stage", refused, "layout.stage_layers", stages},
     Row{"sequence-parallel", part, "layout.sequence_parallel"},
-    Row{"context-parallel-size", refused, "", contexts, "1"},
-    Row{"hierarchical-context-parallel-sizes", refused, "", contexts},
-    Row{"cp-comm-type", no_effect},
-    Row{"ds-sequence-parallel-size", refused, "", contexts, "1"},
-    Row{"ds-sequence-parallel-*", refused, "", contexts},
-    Row{"force-ds-sequence-parallel", refused, "", contexts},
+    Row{"context-parallel-size", part, "layout.context"},
+    Row{"hierarchical-context-parallel-sizes", refused, "layout.context_route", contexts},
+    Row{"cp-comm-type", part, "layout.context_route"},
+    Row{"ds-sequence-parallel-size", part, "layout.context"},
+    Row{"ds-sequence-parallel-*", no_effect},
+    Row{"force-ds-sequence-parallel", no_effect},
     Row{"use-distributed-optimizer", part, "layout.sharding"},
     Row{"zero-stage", part, "layout.sharding"},
     Row{"use-torch-fsdp2", part, "layout.sharding"},

@@ -39,7 +39,8 @@ void add_precision(ArgumentReader& reader) {
 void add_batch(ArgumentReader& reader, const Translation& translation) {
   reader.require("train.micro_batch", "--micro-batch-size");
   const int64_t model_ranks =
-      product(translation.whole_value("layout.tensor", 1), translation.whole_value("layout.pipeline", 1));
+      product(product(translation.whole_value("layout.tensor", 1), translation.whole_value("layout.context", 1)),
+              translation.whole_value("layout.pipeline", 1));
   const int64_t data = std::max<int64_t>(translation.devices / model_ranks, 1);
   reader.set_default("train.global_batch", toml_text(product(translation.whole_value("train.micro_batch", 1), data)),
                      fmt::format("--global-batch-size of a micro-batch for each of {} data-parallel ranks", data));

@@ -21,7 +21,7 @@ using config::toml_text;
 
 // The degrees of torchtitan's mesh.
 struct Degrees {
-  int64_t replicas = 1, shards = 1, tensor = 1, stages = 1;
+  int64_t replicas = 1, shards = 1, tensor = 1, context = 1, stages = 1;
   bool shards_the_rest = true;  // data_parallel_shard_degree = -1
   int64_t data() const { return product(replicas, shards); }
 };
@@ -114,11 +114,13 @@ void TitanFile::add_model() {
 void TitanFile::find_degrees() {
   degrees_.replicas = degree("data_parallel_replicate_degree", 1);
   degrees_.tensor = degree("tensor_parallel_degree", 1);
+  degrees_.context = degree("context_parallel_degree", 1);
   degrees_.stages = degree("pipeline_parallel_degree", 1);
   const std::string shards =
       path_of(reader_.has("training.data_parallel_degree") ? "data_parallel_degree" : "data_parallel_shard_degree");
   degrees_.shards_the_rest = !reader_.has(shards) || reader_.words(shards) == std::vector<std::string>{"-1"};
-  const int64_t others = product(degrees_.replicas, product(degrees_.tensor, degrees_.stages));
+  const int64_t others =
+      product(product(degrees_.replicas, degrees_.context), product(degrees_.tensor, degrees_.stages));
   const int64_t devices = reader_.wishes().devices;
   if (!degrees_.shards_the_rest) {
     degrees_.shards = reader_.whole(shards).value_or(1);
@@ -131,10 +133,12 @@ void TitanFile::find_degrees() {
   const int64_t all = product(others, degrees_.shards);
   translation_.devices = devices > 0 ? devices : all;
   if (devices > 0 && devices != all) {
-    reader_.problem(
-        fmt::format("{} devices are not {} replicas * {} shards * {} tensor ranks * {} stages = {}; use --devices {}, "
-                    "or another degree",
-                    devices, degrees_.replicas, degrees_.shards, degrees_.tensor, degrees_.stages, all, all));
+    reader_.problem(fmt::format(
+        "{} devices are not {} replicas * {} shards * {}{} tensor ranks * {} stages = {}; use --devices {}, "
+        "or another degree",
+        devices, degrees_.replicas, degrees_.shards,
+        degrees_.context > 1 ? fmt::format("{} context ranks * ", degrees_.context) : "", degrees_.tensor,
+        degrees_.stages, all, all));
   }
 }
 
@@ -143,6 +147,12 @@ void TitanFile::add_layout() {
     const std::string from = reader_.text(path_of("tensor_parallel_degree"));
     reader_.set("layout.tensor", toml_text(degrees_.tensor), from);
     reader_.set("layout.sequence_parallel", "true", from);
+  }
+  if (degrees_.context > 1) {
+    reader_.set("layout.context", toml_text(degrees_.context), reader_.text(path_of("context_parallel_degree")));
+    const std::string method = path_of("context_parallel_rotate_method");
+    const bool passes_on = reader_.word(method).value_or("allgather") == "alltoall";
+    settle("layout.context_route", passes_on ? "\"ring\"" : "\"gather\"", method, "rotate_method = \"allgather\"");
   }
   if (degrees_.stages > 1) {
     reader_.set("layout.pipeline", toml_text(degrees_.stages), reader_.text(path_of("pipeline_parallel_degree")));

@@ -10,7 +10,6 @@ namespace {
 
 using enum Meaning;
 
-constexpr std::string_view cut_sequences = "sequences are cut among tensor ranks alone";
 constexpr std::string_view on_device = "states are kept on the device";
 constexpr std::string_view no_float8 = "products are computed in fp32, bf16 or fp16";
 constexpr std::string_view compiled = "the description of the program says which kernels it has";
@@ -68,13 +67,13 @@ constexpr std::array titan_rows = {
     Row{"parallelism.module_fqns_per_model_part", refused, "layout.stage_layers", divided},
     Row{"parallelism.pipeline_parallel_first_stage_less_layers", refused, "layout.stage_layers", divided, "1"},
     Row{"parallelism.pipeline_parallel_last_stage_less_layers", refused, "layout.stage_layers", divided, "1"},
-    Row{"parallelism.context_parallel_degree", refused, "", cut_sequences, "1"},
-    Row{"parallelism.context_parallel_rotate_method", no_effect},
+    Row{"parallelism.context_parallel_degree", part, "layout.context"},
+    Row{"parallelism.context_parallel_rotate_method", part, "layout.context_route"},
     Row{"parallelism.expert_parallel_degree", refused, "", "there are no experts here", "1"},
     Row{"parallelism.expert_tensor_parallel_degree", no_effect},
     Row{"parallelism.enable_compiled_autograd", no_twin, "", compiled},
-    Row{"experimental.context_parallel_degree", refused, "", cut_sequences, "1"},
-    Row{"experimental.context_parallel_rotate_method", no_effect},
+    Row{"experimental.context_parallel_degree", part, "layout.context"},
+    Row{"experimental.context_parallel_rotate_method", part, "layout.context_route"},
     Row{"experimental.pipeline_parallel_degree", part, "layout.pipeline"},
     Row{"experimental.pipeline_parallel_schedule", part, "layout.schedule"},
     Row{"experimental.pipeline_parallel_microbatches", part, "train.micro_batch"},

@@ -253,6 +253,21 @@ TEST(MegatronArguments, MakeLayouts) {
   EXPECT_TRUE(holds(said, "7 devices are not a multiple of 2 tensor ranks * 1 stage = 2; use --devices 6"));
 }
 
+TEST(MegatronArguments, MakeContextRanks) {
+  const auto route = [](const std::string& more) { return value(more, "layout.context_route"); };
+  const std::string two = "--context-parallel-size 2 ";
+  EXPECT_EQ(value(two, "layout.context"), "2");
+  EXPECT_EQ(route(two), "\"ring\"");
+  EXPECT_EQ(route(two + "--cp-comm-type all_gather"), "\"gather\"");
+  EXPECT_EQ(route(two + "--cp-comm-type a2a a2a"), "\"heads\"");
+  EXPECT_EQ(route("--ds-sequence-parallel-size 2"), "\"heads\"");
+  EXPECT_TRUE(holds(megatron_refusal(tiny + two + "--cp-comm-type a2a+p2p"), "--set layout.context_route=.."));
+  EXPECT_EQ(value("--context-parallel-size 1 --cp-comm-type p2p", "layout.context"), "");
+  EXPECT_EQ(megatron(tiny + two, {.devices = 6}).devices, 6);
+  EXPECT_TRUE(holds(refusal_of([&] { megatron(tiny + two, {.devices = 7}); }),
+                    "7 devices are not a multiple of 1 tensor rank * 2 context ranks * 1 stage = 2; use --devices 6"));
+}
+
 TEST(MegatronArguments, MakeRecompute) {
   EXPECT_EQ(value("--recompute-activations", "train.recompute"), "\"selective\"");
   EXPECT_EQ(value("--recompute-granularity selective", "train.recompute"), "\"selective\"");
@@ -345,7 +360,7 @@ TEST(MegatronArguments, WithWrongValuesAreRefused) {
 // Every argument that the table refuses ends with what to do.
 TEST(MegatronArguments, ThatChangeTheTrainingAreRefusedOneByOne) {
   for (const char* refused : {"--num-experts 8",
-                              "--context-parallel-size 2",
+                              "--hierarchical-context-parallel-sizes 2 4",
                               "--expert-model-parallel-size 4",
                               "--fp8-format e4m3",
                               "--apply-layernorm-1p",
@@ -354,7 +369,6 @@ TEST(MegatronArguments, ThatChangeTheTrainingAreRefusedOneByOne) {
                               "--eod-mask-loss",
                               "--cpu-optimizer",
                               "--optimizer-cpu-offload",
-                              "--ds-sequence-parallel-size 2",
                               "--curriculum-learning-legacy",
                               "--random-ltd",
                               "--decoupled-lr 1e-3",

@@ -64,8 +64,9 @@ TEST(TorchtitanFile, OfLlama3With8Billion) {
   EXPECT_TRUE(translation.assumptions.empty());
   EXPECT_EQ(translation.agreeing,
             (std::vector<std::string>{
-                "compile.enable = true", "model.name = \"llama3\"", "parallelism.data_parallel_replicate_degree = 1",
-                "parallelism.pipeline_parallel_degree = 1", "parallelism.tensor_parallel_degree = 1"}));
+                "compile.enable = true", "model.name = \"llama3\"", "parallelism.context_parallel_degree = 1",
+                "parallelism.data_parallel_replicate_degree = 1", "parallelism.pipeline_parallel_degree = 1",
+                "parallelism.tensor_parallel_degree = 1"}));
   EXPECT_EQ(translation.software, "torchtitan");
   EXPECT_EQ(parameters_of(translation), 8'030'261'248);  // the model's card
   const config::Config config = config_of(translation);
@@ -192,6 +193,15 @@ TEST(TorchtitanFile, HasReplicasAndShards) {
                     "is not a multiple of training.local_batch_size = 8 * 4 data-parallel ranks; use 32"));
 }
 
+TEST(TorchtitanFile, HasContextRanks) {
+  const auto translated = [](const std::string& more) {
+    return titan(debug_model("context_parallel_degree = 2\n" + more), {.devices = 8});
+  };
+  EXPECT_EQ(translated("").value_of("layout.context"), "2");
+  EXPECT_EQ(translated("").value_of("layout.context_route"), "\"gather\"");
+  EXPECT_EQ(translated("context_parallel_rotate_method = \"alltoall\"\n").value_of("layout.context_route"), "\"ring\"");
+}
+
 TEST(TorchtitanFile, HasAScheduleOfTheRate) {
   const auto rate = [](const std::string& scheduler) {
     return titan(debug_model("", "steps = 100\n") + "[lr_scheduler]\nwarmup_steps = 10\n" + scheduler);
@@ -212,7 +222,7 @@ TEST(TorchtitanFile, IsRefusedWhereNoKeyDoesTheSame) {
   EXPECT_EQ(titan_refusal("[activation_checkpoint]\nmode = \"selective\"\n", {.overrides = {"train.recompute=full"}}),
             "");
   for (const char* refused :
-       {"context_parallel_degree = 2\n", "expert_parallel_degree = 2\n", "tensor_parallel_degree = 0\n",
+       {"context_parallel_degree = 0\n", "expert_parallel_degree = 2\n", "tensor_parallel_degree = 0\n",
         "tensor_parallel_degree = \"a\"\n", "pipeline_parallel_degree = -1\n", "data_parallel_shard_degree = -2\n"}) {
     EXPECT_TRUE(holds(titan_refusal(debug_model(refused)), "run.toml: parallelism.")) << refused;
   }
