@@ -29,9 +29,7 @@ double number_in(const std::string& toml) {
   return search::parse_number(toml).value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
-int64_t data_ranks(const Config& config, int64_t devices) {
-  return devices / (config.layout.tensor * config.layout.pipeline);
-}
+int64_t data_ranks(const Config& config, int64_t devices) { return devices / config.layout.ranks_of_samples(); }
 
 // The names that limits may use, with the number that each stands for.
 class Names {

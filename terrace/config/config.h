@@ -25,10 +25,11 @@ enum class OnNan { stop, skip };
 enum class OnCorruption { stop, reload };
 enum class OnSpike { ignore, warn, skip, back };
 enum class Sharding { ddp, zero1, zero2, zero3, hybrid, node, three_level };
-enum class Routing { automatic, flat, rails };              // of movements among several nodes
-enum class RailsGather { automatic, library, doubling };    // of weights between nodes, by rails
-enum class WireType { same, fp32, bf16, int8, int4, fp8 };  // the last three in blocks, see wire_type.h
-enum class NodeType { as_others, same, fp32, bf16 };        // a WireType of calls inside nodes
+enum class Routing { automatic, flat, rails };               // of movements among several nodes
+enum class ContextRoute { automatic, ring, gather, heads };  // of keys and values among context ranks
+enum class RailsGather { automatic, library, doubling };     // of weights between nodes, by rails
+enum class WireType { same, fp32, bf16, int8, int4, fp8 };   // the last three in blocks, see wire_type.h
+enum class NodeType { as_others, same, fp32, bf16 };         // a WireType of calls inside nodes
 enum class PipelineSchedule { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };  // see schedule/pipeline/pipeline.h
 
 struct TrainConfig {
@@ -114,6 +115,8 @@ struct LayoutConfig {
   std::vector<std::string> order = {"pipeline", "data", "tensor"};  // axes of the mesh, outermost first
   int64_t tensor = 1;                                               // ranks among which the matrices of a layer are cut
   bool sequence_parallel = false;  // hidden states between these matrices are cut along the sequence
+  int64_t context = 1;             // ranks among which the positions of each sample are cut
+  ContextRoute context_route = ContextRoute::automatic;
   Sharding sharding = Sharding::ddp;
   int64_t shard_group = 0;  // hybrid: ranks that share one copy
   ShardGroup shard_weights = {}, shard_gradients = {}, shard_optimizer = {};
@@ -133,6 +136,9 @@ struct LayoutConfig {
   double timeout = 600.0;                // seconds that a rank waits for another rank
   bool check_calls = false;              // collectives are compared across ranks before they run
   bool share_gpus = false;               // several ranks may use one GPU
+
+  // Ranks that work on the same samples.
+  int64_t ranks_of_samples() const { return tensor * pipeline * context; }
   bool operator==(const LayoutConfig&) const = default;
 };
 

@@ -1,6 +1,8 @@
 // Finds divisors by trial.
 #include "terrace/config/divisors.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "terrace/config/domain.h"
@@ -31,6 +33,11 @@ std::string listed(const std::vector<int64_t>& numbers) {
   std::vector<std::string> words;
   for (const int64_t number : numbers) words.push_back(std::to_string(number));
   return config::listed(words);
+}
+
+std::string multiples_around(int64_t number, int64_t every) {
+  const int64_t below = number / every * every;
+  return below == 0 ? std::to_string(every) : fmt::format("{} or {}", below, below + every);
 }
 
 }  // namespace terrace::config

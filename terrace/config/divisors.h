@@ -16,4 +16,7 @@ std::vector<int64_t> divisors_near(int64_t number, int64_t value);
 // "1, 2, 4 or 8".
 std::string listed(const std::vector<int64_t>& numbers);
 
+// The multiples of `every` on both sides of a number, the lower one only if it is not 0: "32 or 64".
+std::string multiples_around(int64_t number, int64_t every);
+
 }  // namespace terrace::config

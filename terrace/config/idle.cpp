@@ -82,6 +82,8 @@ std::string whole(const Config&, const RankFacts& ranks) {
 
 std::string sequence_cut(const Config& c) { return c.layout.tensor == 1 ? "with tensor = 1; remove it" : ""; }
 
+std::string positions_cut(const Config& c) { return c.layout.context == 1 ? "with context = 1; remove it" : ""; }
+
 std::string axis_order(const Config& c) {
   if (c.layout.pipeline > 1 || c.layout.tensor > 1) return "";
   return "with pipeline = 1 and tensor = 1, where data is the only axis; remove it";
@@ -307,6 +309,7 @@ const std::vector<IdleRule>& core_idle_rules() {
       {.key = "layout.outer_type", .causes = {"layout.outer_every"}, .off = "\"same\"", .beside = synced, .on = whole},
       {.key = "layout.recompute_layers", .causes = {"train.recompute"}, .off = "\"all\"", .beside = some_layers},
       {.key = "layout.sequence_parallel", .causes = {"layout.tensor"}, .off = "false", .beside = sequence_cut},
+      {.key = "layout.context_route", .causes = {"layout.context"}, .off = "\"auto\"", .beside = positions_cut},
       {.key = "layout.sharding",
        .causes = {"layout.shard_weights", "layout.shard_gradients", "layout.shard_optimizer"},
        .beside = sharding_name,

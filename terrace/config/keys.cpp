@@ -146,6 +146,13 @@ void add_layout_keys(std::vector<Key>& list) {
   layout.optional("sequence_parallel", &L::sequence_parallel, Flag{}, may_change,
                   "With `tensor` above 1, the hidden states between the cut matrices are cut along the sequence, which "
                   "saves memory.");
+  layout.optional("context", &L::context, Whole{1, most_ranks}, may_change,
+                  "Ranks among which the positions of each sample are cut for the whole model, so that long sequences "
+                  "fit; weights, gradients and optimizer states are cut over them as over data-parallel ranks.");
+  layout.optional("context_route", &L::context_route, Choice<ContextRoute>{}, may_change,
+                  "How attention reaches the keys and values of other context ranks. ring: passed on from rank to rank "
+                  "while the ones at hand are used; gather: all at once; heads: an all-to-all, after which each rank "
+                  "has all positions of some heads; auto: what is predicted to be faster, ring without a machine.");
   layout.optional("sharding", &L::sharding, Choice<Sharding>{}, may_change,
                   "Which of weights, gradients and optimizer states are cut over the data-parallel ranks; "
                   "docs/sharding.md has a table of the names.");

@@ -48,6 +48,10 @@ struct Names<Routing> {
   static constexpr std::array<std::string_view, 3> words = {"auto", "flat", "rails"};
 };
 template <>
+struct Names<ContextRoute> {
+  static constexpr std::array<std::string_view, 4> words = {"auto", "ring", "gather", "heads"};
+};
+template <>
 struct Names<RailsGather> {
   static constexpr std::array<std::string_view, 3> words = {"auto", "library", "doubling"};
 };

@@ -25,8 +25,6 @@ constexpr std::array topics = {
     Topic{"moe", "experts (mixture of experts) are"},
     Topic{"offload", "offloading to CPU memory is"},
     Topic{"cpu_offload", "offloading to CPU memory is"},
-    Topic{"context_parallel", "context parallelism is"},
-    Topic{"context", "context parallelism is", "layout"},
     Topic{"d_chag", compressed_variables},
     Topic{"dchag", compressed_variables},
     Topic{"chag", compressed_variables},

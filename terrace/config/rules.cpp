@@ -212,12 +212,6 @@ std::string recomputed_layers_fit_stages(const Config& c) {
                      *too_large, layers, layers);
 }
 
-// The multiples of `every` on both sides of a number, the lower one only if it is not 0.
-std::string multiples_around(int64_t number, int64_t every) {
-  const int64_t below = number / every * every;
-  return below == 0 ? std::to_string(every) : fmt::format("{} or {}", below, below + every);
-}
-
 std::string copies_meet_at_the_end(const Config& c) {
   const auto& [every, steps] = std::pair(c.layout.outer_every, c.train.steps);
   if (every == 0 || steps % every == 0) return "";
@@ -257,6 +251,29 @@ std::string copies_have_no_noise_scale(const Config& c) {
       "train.noise_scale_every = {} compares gradients with their sum over all ranks, which layout.outer_every = {} "
       "never takes; remove one of them",
       c.train.noise_scale_every, c.layout.outer_every);
+}
+
+std::string samples_have_positions(const Config& c) {
+  if (c.layout.context == 1 || c.family->settings.cuts_positions) return "";
+  return fmt::format(
+      "layout.context = {} cuts the positions of a sample, which models of the family \"{}\" keep whole; use 1",
+      c.layout.context, c.family->name);
+}
+
+// These compare or bring together ranks by their samples.
+std::string context_ranks_share_samples(const Config& c) {
+  if (c.layout.context == 1) return "";
+  std::vector<std::string> keys;
+  if (c.layout.outer_every > 0) keys.push_back(fmt::format("layout.outer_every = {}", c.layout.outer_every));
+  if (c.train.noise_scale_every > 0)
+    keys.push_back(fmt::format("train.noise_scale_every = {}", c.train.noise_scale_every));
+  if (c.train.check_computation_every > 0) {
+    keys.push_back(fmt::format("train.check_computation_every = {}", c.train.check_computation_every));
+  }
+  if (keys.empty()) return "";
+  return fmt::format(
+      "layout.context = {} beside {}, which take{} each rank's work for that of whole samples; use 0, or context = 1",
+      c.layout.context, fmt::join(keys, " and "), keys.size() == 1 ? "s" : "");
 }
 
 std::string pairs_fit_nodes(const Config& c) {
@@ -314,6 +331,9 @@ const std::vector<Rule>& core_rules() {
       {{"layout.outer_every", "train.noise_scale_every"}, copies_have_no_noise_scale},
       {{"layout.outer_every", "train.check_states_every", "train.check_computation_every"}, copies_differ},
       {{"layout.sharding", "layout.shard_group"}, hybrid_has_a_group},
+      {{"layout.context"}, samples_have_positions},
+      {{"layout.context", "layout.outer_every", "train.noise_scale_every", "train.check_computation_every"},
+       context_ranks_share_samples},
       {{"layout.ranks_per_node", "layout.ranks_per_pair"}, pairs_fit_nodes},
       {{"layout.error_feedback", "layout.reduce_type"}, fed_back_errors_are_of_quantized_values},
       {{"checkpoint.keep_every", "checkpoint.every"}, kept_steps_are_saved},

@@ -15,6 +15,10 @@ void DataOfFamily::choose_held_out(config::Config& config, const HeldOutChoice& 
       config.family->name);
 }
 
+void DataOfFamily::cut_positions(MicroBatch&, const ContextPlaces&, int64_t) const {
+  TERRACE_CHECK(false, "samples that have no positions to cut");
+}
+
 std::vector<int64_t> consecutive_samples(int64_t first, int64_t count) {
   std::vector<int64_t> samples(static_cast<size_t>(count));
   std::iota(samples.begin(), samples.end(), first);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "terrace/base/context_places.h"
 #include "terrace/base/files/attached_file.h"
 #include "terrace/config/config.h"
 #include "terrace/data/preparation.h"
@@ -60,6 +61,9 @@ class DataOfFamily {
 
   // Makes a batch for verify and rehearse, which read no files: each sample is a function of train.seed and its number.
   virtual MicroBatch random_batch(const config::Config& config, std::span<const int64_t> samples) const = 0;
+  // Leaves of the tensors by position those of this rank, and of the counts its share (docs/context.md). Called for
+  // families with config::Settings::cuts_positions.
+  virtual void cut_positions(MicroBatch& batch, const ContextPlaces& places, int64_t rank) const;
 };
 
 // Returns the numbers first .. first + count - 1.

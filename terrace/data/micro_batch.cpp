@@ -49,4 +49,21 @@ HostTensor HostTensor::of(std::span<const float> values, std::vector<int64_t> si
   return copied(Type::fp32, values, std::move(sizes));
 }
 
+HostTensor cut_places(const HostTensor& whole, const ContextPlaces& places, int64_t rank) {
+  TERRACE_CHECK(whole.sizes.size() >= 2 && whole.sizes[1] == places.length, "places of a sample of {}", places.length);
+  HostTensor own{.type = whole.type, .sizes = whole.sizes, .bytes = {}};
+  own.sizes[1] = places.own_length();
+  const auto samples = static_cast<size_t>(whole.sizes[0]), of_sample = samples == 0 ? 0 : whole.bytes.size() / samples;
+  const size_t of_place = of_sample / static_cast<size_t>(places.length);
+  own.bytes.reserve(whole.bytes.size() / static_cast<size_t>(places.ranks));
+  for (size_t sample = 0; sample < samples; ++sample) {
+    for (const PlaceRange& range : places.ranges_of(rank)) {
+      const std::byte* const begin =
+          whole.bytes.data() + sample * of_sample + static_cast<size_t>(range.begin) * of_place;
+      own.bytes.insert(own.bytes.end(), begin, begin + static_cast<size_t>(range.size) * of_place);
+    }
+  }
+  return own;
+}
+
 }  // namespace terrace::data

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "terrace/base/context_places.h"
 #include "terrace/base/text/sizes.h"
 
 namespace terrace::data {
@@ -32,6 +33,9 @@ struct HostTensor {
   static HostTensor of_bf16(std::span<const uint16_t> values, std::vector<int64_t> sizes);
 };
 
+// A tensor [B, length, ..] with the places of one rank alone, in the order of ContextPlaces::ranges_of().
+HostTensor cut_places(const HostTensor& whole, const ContextPlaces& places, int64_t rank);
+
 using TensorNames = std::set<std::string, std::less<>>;
 
 // The tensors may have other sizes in every micro-batch; a size may be 0.
@@ -44,6 +48,9 @@ struct MicroBatch {
   // The sizes of the micro-batch, such as atoms and edges: all that config::Settings::sizes names, also where no tensor
   // is loaded.
   Sizes sizes = {};
+  // The positions of each context rank, where they are others than those of the layout, as those that documents
+  // balance.
+  ContextPlaces places = {};
 };
 
 }  // namespace terrace::data

@@ -323,7 +323,7 @@ std::string_view word_of(MemberState state) {
 int64_t ranks_of_place(const std::vector<Member>& members) {
   int64_t most = 1;
   for (const Member& member : members) {
-    most = std::max(most, member.config.layout.tensor * member.config.layout.pipeline);
+    most = std::max(most, member.config.layout.ranks_of_samples());
   }
   return most;
 }

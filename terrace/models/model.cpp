@@ -57,7 +57,8 @@ Batch on_host(data::MicroBatch micro_batch, bool pinned) {
   const auto samples = static_cast<int64_t>(micro_batch.samples.size());
   Batch batch{.samples = given(owning(std::move(micro_batch.samples), {samples}, at::kLong)),
               .counts = std::move(micro_batch.counts),
-              .sizes = std::move(micro_batch.sizes)};
+              .sizes = std::move(micro_batch.sizes),
+              .places = std::move(micro_batch.places)};
   for (auto& [name, tensor] : micro_batch.tensors) {
     batch.tensors.emplace(name, given(owning(std::move(tensor.bytes), tensor.sizes, scalar_type(tensor.type))));
   }

@@ -15,6 +15,7 @@
 #include "terrace/data/source.h"
 #include "terrace/nn/module.h"
 #include "terrace/observe/figures.h"
+#include "terrace/ops/attention/context_attention.h"
 #include "terrace/ops/weight.h"
 #include "terrace/schedule/unit_table.h"
 
@@ -31,7 +32,8 @@ struct Batch {
   // The count of each loss of the model in this micro-batch: the number of things over which the loss is summed, such
   // as tokens, or the sum of their weights.
   std::vector<double> counts = {};
-  Sizes sizes = {};  // data::MicroBatch::sizes
+  Sizes sizes = {};           // data::MicroBatch::sizes
+  ContextPlaces places = {};  // data::MicroBatch::places
 
   // Undefined if the batch has no tensor of the name.
   const at::Tensor& operator[](std::string_view name) const;
@@ -96,7 +98,10 @@ struct Pass {
   // step.
   std::vector<double> gradient_scales = {1.0};
   bool recompute_attention = false;
-  PassExtension* extension = nullptr;            // owned by the caller; null in training
+  PassExtension* extension = nullptr;  // owned by the caller; null in training
+  // The ranks among which the positions of each sample are cut: tensors by position have those of this rank. Null: this
+  // rank has all positions.
+  std::shared_ptr<const ops::ContextCut> context = nullptr;
   ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients here
   // A forward that recompute makes a second time. A model that changes a buffer in training does so in the first one.
   bool repeated = false;

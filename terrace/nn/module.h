@@ -92,6 +92,8 @@ struct Build {
   // Whether the parameters have memory. If not, they are on device "meta" until parallel::CutModel allocates what the
   // rank keeps, so that no rank ever has the whole model in memory.
   bool allocate = true;
+  // The number of ranks among which the positions of each sample are cut in training (docs/context.md).
+  int64_t context_ranks = 1;
 
   // The build of parameters that stay in fp32 where the model computes in a 16-bit type; their rows in the unit table
   // say always_fp32. A model of doubles, which errors are measured with, has only doubles.

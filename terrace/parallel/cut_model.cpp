@@ -20,6 +20,7 @@ CutModel::CutModel(models::Model& model, comm::World& world, const schedule::Res
                    const config::LayoutConfig& layout, const ShardingOptions& options)
     : mesh(resolved.mesh),
       tensor(model, world, mesh, layout.sequence_parallel),
+      context(world, mesh, resolved.context, resolved.context_route),
       stage(model, world, resolved),
       groups(connect(world, mesh, resolved.sizes, rails_gathering(layout))),
       data_ranks(model, world, mesh),
@@ -97,8 +98,9 @@ void CutModel::sum_over_copy(std::vector<double>& numbers, const char* what) {
 
 std::vector<comm::Comm*> CutModel::groups_of_step() {
   std::vector<comm::Comm*> all = groups.of_movements();
-  for (comm::Comm* group : {&tensor.group(), &tensor.sharing(), &stage.group(), &stage.sharing(), data_ranks.group(),
-                            groups.everyone.get(), groups.model_parallel.get(), groups.control.get()}) {
+  for (comm::Comm* group :
+       {&tensor.group(), &tensor.sharing(), &stage.group(), &stage.sharing(), data_ranks.group(), context.group(),
+        groups.everyone.get(), groups.model_parallel.get(), groups.control.get()}) {
     if (group != nullptr) all.push_back(group);
   }
   return all;

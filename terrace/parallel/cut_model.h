@@ -1,4 +1,5 @@
-// The model of one rank of a mesh: applies tensor parallelism, pipeline stages and sharded data parallelism in order.
+// The model of one rank of a mesh: applies tensor and context parallelism, pipeline stages and sharded data parallelism
+// in order.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include "terrace/models/model.h"
 #include "terrace/optim/gradient_norm.h"
 #include "terrace/optim/shard.h"
+#include "terrace/parallel/context.h"
 #include "terrace/parallel/data_ranks.h"
 #include "terrace/parallel/first_gradients.h"
 #include "terrace/parallel/groups.h"
@@ -55,6 +57,7 @@ class CutModel {
 
   mesh::Mesh mesh;
   TensorParallel tensor;
+  ContextParallel context;
   Stage stage;
   DataGroups groups;
   DataRanks data_ranks;

@@ -180,7 +180,7 @@ std::string layout_text(const plan::PlannedRun& planned) {
 // The configuration with so many micro-batches on each rank.
 config::Config with_micro_batches(config::Config config, const plan::Target& target, int64_t micro_batches) {
   if (micro_batches == 0) return config;
-  const int64_t model_ranks = config.layout.tensor * config.layout.pipeline;
+  const int64_t model_ranks = config.layout.ranks_of_samples();
   const int64_t data_ranks = std::max<int64_t>(target.devices / model_ranks, 1);
   if (!config.family->settings.equal_shares) {
     throw UserError("--micro-batches is for models whose ranks take equal shares of a step; set train.global_batch");

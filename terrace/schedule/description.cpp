@@ -22,6 +22,11 @@ UnitTable unit_table(const config::Config& config, UnitTableOptions options) {
   return description.unit_table(config, options);
 }
 
+config::ContextRoute context_route(const config::Config& config) {
+  const config::ContextRoute given = config.layout.context_route;
+  return given != config::ContextRoute::automatic ? given : description_of(config).context_work(config).routes.front();
+}
+
 Sizes average_sizes(const SampleSizes& sizes, double samples) {
   Sizes sums;
   for (const auto& [name, average] : sizes.average) {

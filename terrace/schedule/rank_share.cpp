@@ -44,20 +44,29 @@ int64_t fitting_samples(const config::Config& config, int64_t most) {
 
 }  // namespace
 
+std::string cuts_of_samples(const config::LayoutConfig& layout) {
+  return fmt::format("layout.tensor = {}{} and pipeline = {}", layout.tensor,
+                     layout.context > 1 ? fmt::format(", context = {}", layout.context) : "", layout.pipeline);
+}
+
 mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ranks_per_node) {
   const int64_t node = layout.ranks_per_node > 0 ? layout.ranks_per_node : ranks_per_node;
-  const int64_t model = layout.tensor * layout.pipeline;  // ranks of one copy of the model
+  const int64_t model = layout.ranks_of_samples();
   if (ranks % model != 0) {
     const int64_t above = (ranks / model + 1) * model;
-    throw UserError::of(
-        "layout.tensor = {} and pipeline = {} cut the model over {} ranks, which do not divide {}; start {}{} ranks",
-        layout.tensor, layout.pipeline, model, ranks, ranks > model ? fmt::format("{} or ", above - model) : "", above);
+    throw UserError::of("{} cut the model over {} ranks, which do not divide {}; start {}{} ranks",
+                        cuts_of_samples(layout), model, ranks,
+                        ranks > model ? fmt::format("{} or ", above - model) : "", above);
   }
   const auto size_of = [&](const std::string& axis) {
     return axis == "data" ? ranks / model : axis == "tensor" ? layout.tensor : layout.pipeline;
   };
   std::vector<mesh::Axis> axes;
-  for (const std::string& name : layout.order) axes.push_back({.name = name, .size = size_of(name)});
+  for (const std::string& name : layout.order) {
+    axes.push_back({.name = name, .size = size_of(name)});
+    // Context ranks are members of the data-parallel groups (mesh::shard_axes).
+    if (name == "data" && layout.context > 1) axes.push_back({.name = "context", .size = layout.context});
+  }
   return {ranks, std::move(axes), {.ranks_per_pair = layout.ranks_per_pair, .ranks_per_node = node}};
 }
 

@@ -10,6 +10,9 @@
 
 namespace terrace::schedule {
 
+// "layout.tensor = 2, context = 4 and pipeline = 8", for messages.
+std::string cuts_of_samples(const config::LayoutConfig& layout);
+
 // The mesh of a configuration on `ranks` ranks. `ranks_per_node` of them are on each machine unless the configuration
 // has another number.
 mesh::Mesh mesh_of(const config::LayoutConfig& layout, int64_t ranks, int64_t ranks_per_node);

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "terrace/schedule/description.h"
 #include "terrace/schedule/pipeline/pipeline.h"
 #include "terrace/schedule/rank_share.h"
 
@@ -28,7 +29,14 @@ ResolvedLayout resolved_layout(const config::Config& config, const UnitTable& un
                                int64_t ranks_per_node) {
   ResolvedLayout resolved = resolved_layout(config.layout, units, ranks, ranks_per_node);
   check_recompute(resolved.partition(), config.train.recompute);
+  resolved.cut_positions(config);
   return resolved;
+}
+
+void ResolvedLayout::cut_positions(const config::Config& config) {
+  if (config.layout.context == 1) return;
+  context = description_of(config).context_work(config).places;
+  context_route = schedule::context_route(config);
 }
 
 }  // namespace terrace::schedule

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "terrace/base/context_places.h"
 #include "terrace/config/config.h"
 #include "terrace/mesh/mesh.h"
 #include "terrace/mesh/shards.h"
@@ -22,9 +23,14 @@ class ResolvedLayout {
                  std::shared_ptr<const Partition> partition);
 
   const Partition& partition() const { return *partition_; }
+  // Sets the places and the route of the configuration's context ranks, of the routes that it allows the first where it
+  // names none.
+  void cut_positions(const config::Config& config);
 
   mesh::Mesh mesh;
   mesh::ShardSizes sizes;  // of the groups of sharded data parallelism
+  ContextPlaces context;   // where layout.context cuts the positions of samples; of one rank where it does not
+  config::ContextRoute context_route = config::ContextRoute::ring;  // never automatic
   Placement placement;
   std::vector<StageSegments> stages;
 

@@ -27,6 +27,9 @@ struct UnitTableOptions {
   int64_t element_bytes = 4;  // of the type that the model computes in
   int64_t tensor_ranks = 1;
   bool sequence_parallel = false;
+  // Each of these has its part of the positions of each sample; the route is not automatic.
+  int64_t context_ranks = 1;
+  config::ContextRoute context_route = config::ContextRoute::ring;
   int64_t gradient_bytes = 4;  // of the type in which gradients are accumulated
   bool on_gpu = false;         // where the loss has more logits at a time (ops::loss_chunk_bytes)
   // Whether the kernels of products also apply activations and add to gradients of a wider type, as ours do, or leave
@@ -66,8 +69,8 @@ struct UnitRow {
   // input do: both are in one segment, whatever their layers, and no pipeline stage ends between them.
   bool shares_graph = false;
 
-  // Floating-point operations for one micro-batch on all tensor ranks together, two for each multiply-add; without what
-  // recompute and fused kernels repeat and without what tensor ranks compute more than once.
+  // Floating-point operations for one micro-batch on all its tensor and context ranks together, two for each
+  // multiply-add; without what recompute and fused kernels repeat and without what ranks compute more than once.
   double forward_flops = 0, input_gradient_flops = 0, weight_gradient_flops = 0;
   // FLOPs of forward and backward together, as published utilisation figures count them.
   double counted_flops = 0;

@@ -169,6 +169,7 @@ void Executor::forward(Step& step, const StepInstruction& instruction) {
   if (state.segments.empty()) state.segments.resize(static_cast<size_t>(stage_.segments(chunk).end - begin));
   MicroBatchState::Segment& own = state.segments[static_cast<size_t>(segment - begin)];
   models::Pass pass = step.pass;
+  pass.context = cut_.context.cut_of(batch);
   if (state.split) pass.deferred = &own.deferred;
   const config::Recompute recompute = recompute_[static_cast<size_t>(segment)];
   pass.recompute_attention = recompute == config::Recompute::selective;
@@ -200,8 +201,9 @@ void Executor::loss(Step& step, const StepInstruction& instruction) {
   const profile::PhaseRecord record("forward");
   MicroBatchState& state = step.state_of(instruction);
   const models::Tensors input = input_of(step, instruction);
-  models::Pass pass = step.pass;
   const models::Batch& batch = step.batch(instruction.micro_batch);
+  models::Pass pass = step.pass;
+  pass.context = cut_.context.cut_of(batch);
   if (step.outputs != nullptr) {
     *step.outputs = model_.outputs(stage_.segment(instruction.segment).units.begin, input, batch, pass);
     return;

@@ -74,7 +74,7 @@ std::vector<checkpoint::Collection> Trainer::collections(Purpose purpose) {
 
 checkpoint::Collection Trainer::buffer_collection(Purpose purpose) {
   // One of the ranks that hold a buffer saves it.
-  const bool writes = mesh().coordinate(rank(), "data") == 0 && mesh().coordinate(rank(), "tensor") == 0;
+  const bool writes = mesh().coordinate(rank(), mesh::shard_axes) == 0 && mesh().coordinate(rank(), "tensor") == 0;
   checkpoint::Collection collection{checkpoint::buffers_collection, {}};
   for (const nn::Buffer* buffer : purpose == Purpose::save ? own_.cut.stage.buffers() : model_->buffers()) {
     const std::vector<int64_t> shape = buffer->value.sizes().vec();

@@ -83,9 +83,11 @@ Trainer::Trainer(const config::Config& config, Peak peak, const ops::KernelChoic
       kernels_(kernels),
       device_(take_device(config.train.device, *world_)),
       data_(data::data_of_family(config).open(config)),
-      model_(models::build_model(
-          config,
-          {.device = device_, .type = nn::scalar_type(config.train.precision), .kernels = kernels, .allocate = false})),
+      model_(models::build_model(config, {.device = device_,
+                                          .type = nn::scalar_type(config.train.precision),
+                                          .kernels = kernels,
+                                          .allocate = false,
+                                          .context_ranks = config.layout.context})),
       losses_(model_->losses()),
       figures_(observe::figures_of(config).list(config)),
       unit_table_(units ? std::move(units) : std::make_shared<const schedule::UnitTable>(schedule::unit_table(config))),
@@ -152,6 +154,7 @@ std::vector<models::Batch> Trainer::batches_on_host(int64_t step, std::stop_toke
   share.stop = std::move(stop);
   std::vector<models::Batch> batches;
   for (data::MicroBatch& micro_batch : data_->micro_batches(share, tensor_names_)) {
+    cut_positions(micro_batch);
     batches.push_back(models::on_host(std::move(micro_batch), device_.is_cuda()));
   }
   return batches;
@@ -368,8 +371,9 @@ std::optional<observe::TermSums> Trainer::held_out_sums(const data::HeldOut& hel
     for (const auto& hook : hooks_) hook->during_evaluation(*this);
     if (must_stop()) return std::nullopt;
     if (share.round > 0) end_start();
-    const models::Batch batch =
-        models::to_device(models::on_host(data_->held_out_micro_batch(held_out, share, tensor_names_)), device_);
+    data::MicroBatch micro_batch = data_->held_out_micro_batch(held_out, share, tensor_names_);
+    cut_positions(micro_batch);
+    const models::Batch batch = models::to_device(models::on_host(std::move(micro_batch)), device_);
     observe::TermSums sums = own_.step.evaluate(batch);
     if (!own_.cut.has_loss()) continue;
     models::set_counts(batch.counts, sums);

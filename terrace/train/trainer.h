@@ -214,6 +214,8 @@ class Trainer {
   // This rank's micro-batches of a step: micro_batches() has them on the device, batches_on_host() makes them from the
   // source in the memory of the host, on any thread.
   std::vector<models::Batch> micro_batches(int64_t step);
+  // Leaves this rank its positions of the samples.
+  void cut_positions(data::MicroBatch& batch) const;
   std::vector<models::Batch> batches_on_host(int64_t step, std::stop_token stop) const;
   // The share of a data-parallel rank in a step, and what it reads in the step and in an evaluation after it.
   data::StepShare share_of(int64_t step, int64_t data_rank) const;

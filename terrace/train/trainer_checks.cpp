@@ -33,9 +33,15 @@ void Trainer::begin_checks(int64_t step) {
   faults_.flip_states(own_.cut.sharded, own_.optimizer);
 }
 
+void Trainer::cut_positions(data::MicroBatch& batch) const {
+  const ops::ContextCut* const cut = own_.cut.context.cut();
+  if (cut != nullptr) data::data_of_family(config_).cut_positions(batch, cut->places, cut->ranks->member());
+}
+
 models::Batch Trainer::first_batch(int64_t step, int64_t data_rank) const {
   // Every rank has at least one micro-batch, which may be empty.
   data::MicroBatch batch = std::move(data_->first_micro_batches(share_of(step, data_rank), 1, tensor_names_).at(0));
+  cut_positions(batch);
   return models::to_device(models::on_host(std::move(batch)), device_);
 }
 

@@ -55,7 +55,7 @@ config::Config shrunk(const config::Config& config, int64_t ranks, int64_t steps
     }
   }
   small.layout.outer_every = 0;  // what is compared sums gradients over all ranks in every step
-  shrink_batch(small, ranks / config.layout.tensor / config.layout.pipeline);
+  shrink_batch(small, ranks / config.layout.ranks_of_samples());
   small.train.steps = steps;
   if (config.train.precision == config::Precision::fp16) {
     small.train.initial_loss_scale = std::min(config.train.initial_loss_scale, most_loss_scale);

@@ -29,10 +29,13 @@
 namespace terrace::verify {
 namespace {
 
-// `first` is the sample's number in the whole run.
-models::Batch random_batch(const config::Config& config, int64_t first, int64_t count, const at::Device& device) {
-  const std::vector<int64_t> samples = data::consecutive_samples(first, count);
-  return models::to_device(models::on_host(data::data_of_family(config).random_batch(config, samples)), device);
+// `first` is the sample's number in the whole run. With `context` the positions of one rank.
+models::Batch random_batch(const config::Config& config, int64_t first, int64_t count, const at::Device& device,
+                           const ops::ContextCut* context = nullptr) {
+  const data::DataOfFamily& of_family = data::data_of_family(config);
+  data::MicroBatch batch = of_family.random_batch(config, data::consecutive_samples(first, count));
+  if (context != nullptr) of_family.cut_positions(batch, context->places, context->ranks->member());
+  return models::to_device(models::on_host(std::move(batch)), device);
 }
 
 double loss_scale(const config::TrainConfig& train) {
@@ -65,7 +68,10 @@ parallel::ShardingOptions poisoned_options(const config::Config& config) {
 schedule::ResolvedLayout layout_of(const config::Config& config, const RunRanks& ranks, const comm::World& world) {
   if (!ranks.partition)
     return schedule::resolved_layout(config, schedule::unit_table(config), world.size(), world.ranks_per_node());
-  return {config.layout, schedule::mesh_of(config.layout, world.size(), world.ranks_per_node()), ranks.partition};
+  schedule::ResolvedLayout resolved(
+      config.layout, schedule::mesh_of(config.layout, world.size(), world.ranks_per_node()), ranks.partition);
+  resolved.cut_positions(config);
+  return resolved;
 }
 
 class RankTraining {
@@ -77,8 +83,10 @@ class RankTraining {
         run_(run),
         mutex_(mutex),
         device_(train::take_device(config.train.device == "cuda" ? "cuda" : "cpu", world)),
-        model_(models::build_model(
-                   config, {.device = device_, .type = nn::scalar_type(config.train.precision), .allocate = false}),
+        model_(models::build_model(config, {.device = device_,
+                                            .type = nn::scalar_type(config.train.precision),
+                                            .allocate = false,
+                                            .context_ranks = config.layout.context}),
                layout.partition()),
         own_(model_, world, layout, config, poisoned_options(config)) {
     use_deterministic_kernels(device_);
@@ -88,7 +96,7 @@ class RankTraining {
     for (int64_t step = 1; step <= config_.train.steps; ++step) take_step(step);
     // A last forward shows whether the weights of the last update arrived.
     model_.begin_step(config_.train.steps + 1);
-    own_.step.evaluate(random_batch(config_, 0, 1, device_));
+    own_.step.evaluate(random_batch(config_, 0, 1, device_, own_.cut.context.cut()));
     const std::lock_guard lock(mutex_);
     run_.digest_logs[static_cast<size_t>(world_.rank())] = model_.digest_log();
   }
@@ -100,7 +108,7 @@ class RankTraining {
     const int64_t first = (step - 1) * train.global_batch + own_.cut.mesh.coordinate(world_.rank(), "data") * share;
     std::vector<models::Batch> batches;
     for (int64_t done = 0; done < share; done += train.micro_batch) {
-      batches.push_back(random_batch(config_, first + done, train.micro_batch, device_));
+      batches.push_back(random_batch(config_, first + done, train.micro_batch, device_, own_.cut.context.cut()));
     }
     model_.begin_step(step);
     const std::vector<double> counts = step_counts(config_, step);
@@ -136,7 +144,9 @@ class RankTraining {
     const std::lock_guard lock(mutex_);
     whole.resize(static_cast<size_t>(config_.train.global_batch / config_.train.micro_batch));
     if (!own_.cut.stage.has_last() || own_.cut.mesh.coordinate(rank, "tensor") != 0) return;
-    std::ranges::copy(own, whole.begin() + place * static_cast<int64_t>(own.size()));
+    // Context ranks have the losses of their positions of the same samples.
+    const auto first = whole.begin() + place * static_cast<int64_t>(own.size());
+    std::ranges::transform(own, std::ranges::subrange(first, whole.end()), first, std::plus<>());
   }
 
   // Writes the elements that this rank owns into whole tensors.

@@ -89,6 +89,8 @@ config::LayoutConfig plain_layout(const config::LayoutConfig& layout) {
   plain.chunks = layout.chunks;
   plain.tensor = layout.tensor;
   plain.sequence_parallel = layout.sequence_parallel;
+  plain.context = layout.context;
+  plain.context_route = layout.context_route;
   plain.timeout = layout.timeout;
   plain.share_gpus = layout.share_gpus;
   return plain;

@@ -185,6 +185,7 @@ const std::vector<IdleKey> cases = {
      "without layout.outer_every; remove it, or give layout.outer_every, such as 32",
      {"layout.outer_every=1"}},
     {"layout.sequence_parallel", "true", {}, "with tensor = 1; remove it", {"layout.tensor=2"}},
+    {"layout.context_route", "\"gather\"", {}, "with context = 1; remove it", {"layout.context=2"}},
     {"layout.sharding",
      "\"hybrid\"",
      {"layout.shard_weights=2", "layout.shard_gradients=4", "layout.shard_optimizer=8"},

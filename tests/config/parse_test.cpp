@@ -321,13 +321,9 @@ TEST(NotBuiltYet, RefusedByName) {
             "run.toml:2:10: model.family = \"rnn\" must be \"gpt\", \"gnn\" or \"vit\"");
   EXPECT_EQ(complaint_of({"model.family=cnn"}),
             "--set model.family=cnn: model.family = \"cnn\" must be \"gpt\", \"gnn\" or \"vit\"");
-  EXPECT_EQ(complaint(with_line("train", "context_parallel = 2")),
-            "run.toml:12:1: train.context_parallel: context parallelism is not built yet; remove it");
   EXPECT_EQ(complaint(with_line("train", "d_chag = true")),
             "run.toml:12:1: train.d_chag: D-CHAG, which compresses the variables of each tensor rank and so is another "
             "model for each layout.tensor, is not built yet; remove it");
-  EXPECT_EQ(complaint_of({"layout.context=2"}),
-            "--set layout.context=2: layout.context: context parallelism is not built yet; remove it");
   EXPECT_EQ(
       complaint(with_line("optimizer", "type = \"muon\"")),
       "run.toml:16:1: optimizer.type: an optimizer other than AdamW, which needs no key, is not built yet; remove "

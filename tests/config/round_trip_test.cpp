@@ -135,8 +135,10 @@ const std::vector<std::string> the_rest = {
     "optimizer.outer_momentum=0.8",
 };
 
+const std::vector<std::string> long_samples = {"layout.context=2", "layout.context_route=gather"};
+
 TEST(Dump, ReadsBackAsAnEqualConfiguration) {
-  for (const auto& overrides : {std::vector<std::string>{}, everything, the_rest}) {
+  for (const auto& overrides : {std::vector<std::string>{}, everything, the_rest, long_samples}) {
     const Config config = valid(overrides);
     EXPECT_EQ(config.idle, std::vector<std::string>{});
     const std::string text = dump(config);
@@ -147,12 +149,14 @@ TEST(Dump, ReadsBackAsAnEqualConfiguration) {
 
 // Guards the test above, which would not test a key that its lists omit.
 TEST(Dump, TestCoversEveryKeyAwayFromItsDefault) {
-  const Config most = valid(everything), rest = valid(the_rest), defaults = config_of(*gpt());
+  const Config most = valid(everything), rest = valid(the_rest), cut = valid(long_samples),
+               defaults = config_of(*gpt());
   for (const Key& key : keys_of(gpt())) {
     const std::string value = key.write(defaults);
     // A GPT has no sizes for a budget; tests/families/ reads one back.
     const bool cannot = key.full_name() == "model.family" || key.full_name() == "train.micro_batch_sizes";
-    EXPECT_EQ(key.write(most) == value && key.write(rest) == value, cannot) << key.full_name();
+    EXPECT_EQ(key.write(most) == value && key.write(rest) == value && key.write(cut) == value, cannot)
+        << key.full_name();
   }
 }
 

@@ -103,6 +103,20 @@ inline std::vector<Layout> tensor_layouts(int64_t tensor) {
   }
 }
 
+// Layouts with so many context ranks, whose attention goes by the route. Heads of tensor ranks must divide for "heads".
+inline std::vector<Layout> context_layouts(int64_t context, const std::string& route) {
+  const std::string cut = "context=" + std::to_string(context), by = "context_route=" + route;
+  const std::string tensor = "tensor=2", sequence = "sequence_parallel=true";
+  return {{context, {cut, by}},
+          {context, {cut, by, "sharding=zero1"}},
+          {2 * context, {cut, by, "sharding=zero3"}},
+          {2 * context, {cut, by, tensor, sequence, "sharding=zero2"}},
+          {2 * context, {cut, by, tensor}},
+          {2 * context, {cut, by, "pipeline=2", "sharding=zero1"}},
+          {2 * context,
+           {cut, by, "shard_weights=2", "shard_gradients=2", "shard_optimizer=" + std::to_string(2 * context)}}};
+}
+
 // A few layouts that together use every movement.
 inline std::vector<Layout> some_layouts() {
   return {

@@ -120,8 +120,9 @@ inline models::gpt::ModelConfig small_config(const std::string& name) {
   return config;
 }
 
-inline std::unique_ptr<models::Model> small_model(const Training& training, at::ScalarType type, bool allocate = true) {
-  const nn::Build build{.type = type, .allocate = allocate};
+inline std::unique_ptr<models::Model> small_model(const Training& training, at::ScalarType type, bool allocate = true,
+                                                  int64_t context_ranks = 1) {
+  const nn::Build build{.type = type, .allocate = allocate, .context_ranks = context_ranks};
   if (training.model.ends_with("stack")) {
     const bool whole = training.model.ends_with("whole_stack");
     const int64_t layers = whole ? 2 : training.model == "cut_deep_stack" ? 8 : 4;
@@ -189,7 +190,12 @@ inline config::LayoutConfig layout_config(const Layout& layout, bool determinist
 // The layout of the training's model on so many ranks of one machine.
 inline schedule::ResolvedLayout small_layout(const Training& training, const config::LayoutConfig& layout,
                                              int64_t ranks) {
-  return schedule::resolved_layout(layout, small_table(training), ranks, ranks);
+  schedule::ResolvedLayout resolved = schedule::resolved_layout(layout, small_table(training), ranks, ranks);
+  if (layout.context == 1) return resolved;
+  const bool windows = small_config(training.model).has_window();
+  resolved.context = {.length = small_sequence, .ranks = layout.context, .striped = !windows};
+  resolved.context_route = layout.context_route;
+  return resolved;
 }
 
 // The keys of [optimizer] with the same names.
@@ -217,7 +223,7 @@ class RankTraining {
                const OuterRates& outer = {})
       : training_(training),
         world_(world),
-        model_(small_model(training, nn::scalar_type(training.precision), training.allocates_first)),
+        model_(small_model(training, nn::scalar_type(training.precision), training.allocates_first, layout.context)),
         own_(model_, world, small_layout(training, layout, world.size()), config_of(training, layout, outer),
              poisoned(sharding_options(layout, at::kFloat))) {
     model_.set_first_unit(own_.cut.stage.segment(own_.cut.stage.segments(0).begin).units.begin);
@@ -229,7 +235,7 @@ class RankTraining {
     const int64_t size = training_.micro_batch > 0 ? training_.micro_batch : share;
     std::vector<models::Batch> batches;
     for (int64_t done = 0; done < share; done += size) {
-      batches.push_back(batch_of(step, place * share + done, size, training_.model));
+      batches.push_back(own_positions(batch_of(step, place * share + done, size, training_.model)));
     }
     const int64_t copies = own_.outer ? own_.cut.groups.replicas->size() : 1;
     models::Pass pass{.seed = 5, .step = step, .gradient_scales = gradient_scales(training_, step, copies)};
@@ -280,11 +286,20 @@ class RankTraining {
   DataGroups& groups() { return own_.cut.groups; }
 
  private:
+  models::Batch own_positions(models::Batch batch) const {
+    const ops::ContextCut* const context = own_.cut.context.cut();
+    if (context == nullptr) return batch;
+    for (auto& [name, tensor] : batch.tensors) tensor = ops::own_rows(tensor, *context);
+    batch.counts.front() /= static_cast<double>(context->places.ranks);
+    return batch;
+  }
+
   std::vector<comm::Comm*> counted_groups() {
     std::vector<comm::Comm*> groups = own_.cut.groups.of_movements();
     groups.insert(groups.end(),
                   {own_.cut.groups.everyone.get(), own_.cut.groups.model_parallel.get(), &own_.cut.tensor.group(),
                    &own_.cut.tensor.sharing(), &own_.cut.stage.group(), &own_.cut.stage.sharing()});
+    if (own_.cut.context.group() != nullptr) groups.push_back(own_.cut.context.group());
     return groups;
   }
 

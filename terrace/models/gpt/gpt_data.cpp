@@ -1,6 +1,9 @@
 // Opens and checks the corpora of a GPT, and makes the random tokens that verify and rehearse train on.
 #include "terrace/models/gpt/gpt_data.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "terrace/base/error.h"
 #include "terrace/base/random.h"
 #include "terrace/data/text/generation_config.h"
@@ -8,6 +11,29 @@
 #include "terrace/models/gpt/settings/config.h"
 
 namespace terrace::models::gpt {
+namespace {
+
+std::vector<int64_t> values_of(const data::HostTensor& tensor) {
+  std::vector<int64_t> values(tensor.elements());
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
+// Places that divide the pairs of a query and a key evenly, of all samples together.
+ContextPlaces balanced_by_documents(const data::HostTensor& documents, const ContextPlaces& places) {
+  const std::vector<int64_t> numbers = values_of(documents);
+  std::vector<int64_t> pairs(static_cast<size_t>(places.length));
+  for (size_t sample = 0; sample < numbers.size(); sample += pairs.size()) {
+    int64_t seen = 0;
+    for (size_t place = 0; place < pairs.size(); ++place) {
+      seen = place > 0 && numbers[sample + place] == numbers[sample + place - 1] ? seen + 1 : 1;
+      pairs[place] += seen;
+    }
+  }
+  return balanced_places(places.length, places.ranks, pairs);
+}
+
+}  // namespace
 
 std::unique_ptr<data::Source> GptData::open(const config::Config& config) const {
   const ModelConfig& model = model_of(config);
@@ -81,6 +107,24 @@ data::MicroBatch GptData::random_batch(const config::Config& config, std::span<c
   add("documents", documents);
   data::add_document_starts(documents, model.sequence, batch);
   return batch;
+}
+
+void GptData::cut_positions(data::MicroBatch& batch, const ContextPlaces& of_layout, int64_t rank) const {
+  ContextPlaces places = of_layout;
+  const auto documents = batch.tensors.find("documents");
+  if (documents != batch.tensors.end() && places.striped) {
+    places = balanced_by_documents(documents->second, places);
+    batch.places = places;
+  }
+  for (const char* name : {"tokens", "targets"}) {
+    const auto tensor = batch.tensors.find(name);
+    if (tensor != batch.tensors.end()) tensor->second = data::cut_places(tensor->second, places, rank);
+  }
+  const auto targets = batch.tensors.find("targets");
+  if (targets == batch.tensors.end()) return;
+  // The loss counts targets of at least 0.
+  const std::vector<int64_t> own = values_of(targets->second);
+  batch.counts = {static_cast<double>(std::ranges::count_if(own, [](int64_t target) { return target >= 0; }))};
 }
 
 }  // namespace terrace::models::gpt

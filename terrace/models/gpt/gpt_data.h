@@ -17,6 +17,9 @@ class GptData : public data::DataOfFamily {
   void choose_held_out(config::Config& config, const HeldOutChoice& choice) const override;
   void take_attached(config::Config& config, const AttachedPaths& attached) const override;
   data::MicroBatch random_batch(const config::Config& config, std::span<const int64_t> samples) const override;
+  // Tokens and targets; attention and rotary angles need the documents and positions of whole sequences. Documents
+  // decide which positions a rank has in causal attention.
+  void cut_positions(data::MicroBatch& batch, const ContextPlaces& of_layout, int64_t rank) const override;
 };
 
 }  // namespace terrace::models::gpt

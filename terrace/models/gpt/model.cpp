@@ -55,6 +55,14 @@ ops::Documents documents_of(const Batch& batch) {
   return documents;
 }
 
+// The position of each token [B, T]; `given` are those of whole sequences, where the batch has some.
+at::Tensor positions_of(const at::Tensor& tokens, const at::Tensor& given, const Pass& pass) {
+  if (given.defined()) return pass.context == nullptr ? given : ops::own_rows(given, *pass.context);
+  if (pass.context == nullptr) return at::arange(tokens.size(1), tokens.options()).expand(tokens.sizes());
+  const at::Tensor all = at::arange(pass.context->places.length, tokens.options()).unsqueeze(0);
+  return ops::own_rows(all, *pass.context).expand(tokens.sizes());
+}
+
 BlockOptions block_options(const ModelConfig& config) {
   return {.layers = config.layers,
           .width = config.width,
@@ -88,8 +96,7 @@ at::Tensor EmbeddingUnit::forward(const Batch& batch, const Pass& pass) const {
   const at::Tensor &ids = batch["tokens"], &given = batch["positions"];
   at::Tensor x = tokens.forward(ids, "token", pass.deferred);  // [B, T, D]
   if (positions) {
-    const auto count = [&] { return at::arange(ids.size(1), ids.options()); };
-    const at::Tensor index = given.defined() ? given : count().expand(ids.sizes());
+    const at::Tensor index = positions_of(ids, given, pass);
     x = x.add(positions->forward(index, "position", pass.deferred));  // [B, T, D]
   }
   return ops::dropout_add({}, x, dropout_site_of(x, tokens.weight.cut, dropout_, batch, pass), "embedding");
@@ -120,7 +127,7 @@ ops::TokenPlaces Gpt::places(const Batch& batch) const {
 std::vector<TensorShape> Gpt::output_shapes(int64_t, const Batch& batch) const {
   // Only the first stage of a pipeline has the tokens; in training their length is config_.sequence.
   const at::Tensor tokens = batch["tokens"];
-  const int64_t length = tokens.defined() ? tokens.size(1) : config_.sequence;
+  const int64_t length = tokens.defined() ? tokens.size(1) : config_.sequence / build().context_ranks;
   return {{.sizes = {batch.samples.size(0), length, config_.width}, .type = build().type, .sequence_dim = 1}};
 }
 

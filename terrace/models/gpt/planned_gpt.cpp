@@ -29,6 +29,7 @@ config::Settings settings() {
       .layers = [](const config::Config& config) { return model_of(config).layers; },
       .shrink = shrink,
       .narrow = narrow,
+      .cuts_positions = true,
   };
   append(settings.keys, data::text_keys());
   append(settings.rules, data::text_rules());

@@ -68,9 +68,12 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::TokenPlaces& place
   const auto attend = [this, places, batch, pass, earlier](const at::Tensor& projection) {
     ops::SelfAttention attention = attention_;
     attention.layout = attention_.layout.part(projection.size(-1));
-    ops::DropoutSite site = dropout_site(dropout_, batch, pass);
+    ops::DropoutSite site = dropout_site_in_layer(dropout_, batch, pass);
     // In attention a rank has all positions and a part of the heads.
     if (site.rate > 0.0) site.first_head = attention_.layout.head_of(joint_.first_output());
+    if (pass.context != nullptr) {
+      return ops::context_attention(projection, attention, places, site, name_, *pass.context);
+    }
     return ops::self_attention(projection, attention, places, site, name_, earlier);
   };
   const bool again = pass.training && pass.recompute_attention;
@@ -92,7 +95,7 @@ FeedForward::FeedForward(const BlockOptions& options, int64_t layer, const nn::B
 at::Tensor FeedForward::forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const {
   const ops::FeedForwardWeights weights{nn::weight_of(&first_.weight), nn::weight_of(first_.bias),
                                         nn::weight_of(&second_.weight), nn::weight_of(second_.bias)};
-  ops::DropoutSite site = dropout_site(dropout_, batch, pass);
+  ops::DropoutSite site = dropout_site_in_layer(dropout_, batch, pass);
   std::optional<ops::InnerDropout> dropout;
   if (site.rate > 0.0) {
     // Between its layers a rank has all positions and some columns, which are those of whole heads.

@@ -12,6 +12,8 @@ class GptDescription : public schedule::Description {
   schedule::SampleSizes sample_sizes(const config::Config& config) const override;
   // A window and its last target, of 2 bytes a token or 4 for a vocabulary of more than 65,536.
   schedule::SampleBytes sample_bytes(const config::Config& config) const override;
+  // Dropped probabilities need all keys of a query at once.
+  schedule::ContextWork context_work(const config::Config& config) const override;
 };
 
 }  // namespace terrace::models::gpt

@@ -18,4 +18,9 @@ const ModelConfig& model_of(const config::Config& config) {
                       config.family == nullptr ? "" : config.family->name);
 }
 
+ContextPlaces positions_over_ranks(const config::Config& config) {
+  const ModelConfig& model = model_of(config);
+  return {.length = model.sequence, .ranks = config.layout.context, .striped = !model.has_window()};
+}
+
 }  // namespace terrace::models::gpt

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "terrace/base/context_places.h"
 #include "terrace/config/config.h"
 #include "terrace/config/names.h"
 
@@ -48,6 +49,7 @@ struct ModelConfig {
   int64_t padded_vocabulary() const {
     return (vocabulary + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
   }
+  bool has_window() const { return window > 0 && window < sequence; }  // whether some token does not see all before it
   bool has_qkv_bias() const { return bias || qkv_bias; }
   bool operator==(const ModelConfig&) const = default;
 };
@@ -58,6 +60,9 @@ void derive(ModelConfig& model);
 // [model] of a configuration of this family. The const overload throws UserError if the family is another one.
 inline ModelConfig& model_of(config::Config& config) { return config.model.get<ModelConfig>(); }
 const ModelConfig& model_of(const config::Config& config);
+
+// The positions of each of layout.context ranks: stripes, unless a query sees a window alone.
+ContextPlaces positions_over_ranks(const config::Config& config);
 
 }  // namespace terrace::models::gpt
 

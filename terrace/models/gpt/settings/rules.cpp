@@ -95,6 +95,39 @@ std::string sequence_is_cut(const Config& c) {
   return tensor_divides(c, "model.sequence", model_of(c).sequence);
 }
 
+// Stripes of the sequence, and where tensor ranks cut it further, equal parts of each rank's positions.
+std::string context_divides_sequence(const Config& c) {
+  const auto& [context, sequence] = std::pair(c.layout.context, model_of(c).sequence);
+  if (context == 1) return "";
+  const int64_t pieces = positions_over_ranks(c).multiple(), tensor = c.layout.sequence_parallel ? c.layout.tensor : 1;
+  const int64_t multiple = std::lcm(pieces, context * tensor);
+  if (sequence % multiple == 0) return "";
+  return fmt::format(
+      "layout.context = {} cuts model.sequence = {} into {} pieces{}; use a sequence of {}", context, sequence, pieces,
+      tensor > 1 ? fmt::format(", and sequence_parallel those of a rank over layout.tensor = {}", tensor) : "",
+      config::multiples_around(sequence, multiple));
+}
+
+std::string context_divides_heads(const Config& c) {
+  const auto& [context, heads] = std::pair(c.layout.context, model_of(c).heads / c.layout.tensor);
+  const bool drops = model_of(c).attention_dropout > 0;
+  if (context == 1 || (c.layout.context_route != config::ContextRoute::heads && !drops)) return "";
+  if (c.layout.context_route == config::ContextRoute::heads ||
+      c.layout.context_route == config::ContextRoute::automatic) {
+    if (heads % context == 0) return "";
+    return fmt::format(
+        "layout.context = {} does not divide the {} query heads of a rank, which {} gives to ranks; use {}{}", context,
+        heads, drops ? "model.attention_dropout" : "context_route = \"heads\"",
+        config::listed(config::divisors_near(heads, context)),
+        drops ? ", or attention_dropout = 0" : ", or another route");
+  }
+  return fmt::format(
+      "model.attention_dropout = {} needs all keys of a query on one rank, but with layout.context_route = \"{}\" they "
+      "come "
+      "one part after the other; use context_route = \"heads\", or attention_dropout = 0",
+      model_of(c).attention_dropout, config::name_of(c.layout.context_route));
+}
+
 std::string theta(const Config& c) {
   if (model_of(c).positions == Positions::rotary) return "";
   return fmt::format("with positions = \"{}\"; remove it, or use \"rotary\"", config::name_of(model_of(c).positions));
@@ -143,6 +176,10 @@ std::vector<config::Rule> rules() {
       {{"layout.tensor", "model.ffn_width", "model.width"}, tensor_divides_ffn},
       {{"layout.tensor", "model.vocabulary", "model.vocabulary_multiple"}, tensor_divides_vocabulary},
       {{"layout.sequence_parallel", "layout.tensor", "model.sequence"}, sequence_is_cut},
+      {{"layout.context", "layout.sequence_parallel", "layout.tensor", "model.sequence", "model.window"},
+       context_divides_sequence},
+      {{"layout.context", "layout.context_route", "layout.tensor", "model.heads", "model.attention_dropout"},
+       context_divides_heads},
   };
 }
 

@@ -36,11 +36,16 @@ int64_t rounded_up(int64_t size, int64_t multiple) { return (size + multiple - 1
 
 // Keeps the number of query heads per key head unless it is to be less, and few key heads, of which each tensor rank
 // has one.
-void shrink_width(ModelConfig& model, int64_t tensor, const Least& least) {
+void shrink_width(ModelConfig& model, const config::LayoutConfig& layout, const Least& least) {
   if (model.width <= least.width) return;
   const ModelConfig before = model;
-  model.kv_heads = std::min(before.kv_heads, std::max(least.kv_heads, tensor));
-  model.heads = std::min(before.heads / before.kv_heads, least.queries) * model.kv_heads;
+  const int64_t tensor = layout.tensor;
+  // Context ranks may exchange positions for heads.
+  const int64_t ranks = before.heads % (tensor * layout.context) == 0 ? tensor * layout.context : tensor;
+  const int64_t queries = before.heads / before.kv_heads;
+  model.kv_heads = std::min(before.kv_heads, std::max(least.kv_heads, ranks));
+  model.heads = std::min(queries, least.queries) * model.kv_heads;
+  if (model.heads % ranks != 0) model.heads = queries * model.kv_heads;
   const int64_t multiple = least.head_multiple;
   const int64_t head_dim = std::max(multiple, least.heads_width / model.heads / multiple * multiple);
   model.head_dim = std::min(before.head_dim, head_dim);
@@ -60,12 +65,14 @@ void shrink_vocabulary(ModelConfig& model, int64_t tensor, const Least& least) {
 void shrink_sizes(ModelConfig& model, const config::LayoutConfig& layout, const Least& least) {
   const int64_t sequence = model.sequence;
   model.sequence = std::min(model.sequence, least.sequence);
-  if (layout.sequence_parallel) model.sequence = rounded_up(model.sequence, layout.tensor);
+  // Each context rank has two stripes, of which tensor ranks have equal parts.
+  const int64_t parts = (layout.context > 1 ? 2 * layout.context : 1) * (layout.sequence_parallel ? layout.tensor : 1);
+  model.sequence = rounded_up(model.sequence, parts);
   if (model.window > 0) {
     // A window that is small enough to matter stays so.
     model.window = std::clamp<int64_t>(in_proportion(model.window, model.sequence, sequence), 1, model.sequence - 1);
   }
-  shrink_width(model, layout.tensor, least);
+  shrink_width(model, layout, least);
   shrink_vocabulary(model, layout.tensor, least);
 }
 
