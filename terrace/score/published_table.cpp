@@ -47,7 +47,7 @@ const std::vector<Heading>& headings() {
       {Column::sequence_parallel, {"seq_parallel"}},
       {Column::pipeline, {"pp", "pipeline parallelism"}},
       {Column::chunks, {"vpp", "chunks"}},
-      {Column::context, {"cp"}},
+      {Column::context, {"cp", "context"}},
       {Column::expert_parallel, {"ep"}},
       {Column::data, {"dp", "data parallelism"}},
       {Column::sharding, {"sharding", "zero"}},

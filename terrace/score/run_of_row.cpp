@@ -21,9 +21,9 @@ namespace {
 // The numbers of a row that a configuration needs; 0: not stated.
 struct Numbers {
   int64_t layers = 0, width = 0, heads = 0, sequence = 0, vocabulary = 0;
-  int64_t devices = 0, tensor = 1, pipeline = 1, chunks = 0, global_batch = 0, micro_batch = 0;
+  int64_t devices = 0, tensor = 1, context = 1, pipeline = 1, chunks = 0, global_batch = 0, micro_batch = 0;
 
-  int64_t data() const { return devices / (tensor * pipeline); }
+  int64_t data() const { return devices / (tensor * context * pipeline); }
 };
 
 // The vocabulary of GPT-2, padded as Megatron-LM pads it, of tables that do not state one.
@@ -80,13 +80,15 @@ class RowReader {
                 .vocabulary = whole(Column::vocabulary, "vocabulary", usual_vocabulary),
                 .devices = needed(Column::devices, "number of devices"),
                 .tensor = laid_out(Column::tensor, "tensor size"),
+                .context = std::max<int64_t>(1, whole(Column::context, "context size", 1)),
                 .pipeline = laid_out(Column::pipeline, "pipeline size"),
                 .chunks = whole(Column::chunks, "chunks", table_.has(Column::chunks) ? 0 : 1),
                 .global_batch = needed(Column::global_batch, "global batch"),
                 .micro_batch = whole(Column::micro_batch, "micro-batch", 0)};
-    const int64_t model = std::max<int64_t>(1, numbers_.tensor * numbers_.pipeline);
+    const int64_t model = std::max<int64_t>(1, numbers_.tensor * numbers_.context * numbers_.pipeline);
     if (numbers_.devices % model != 0) {
-      refuse(fmt::format("tensor {} and pipeline {} do not divide {} devices", numbers_.tensor, numbers_.pipeline,
+      refuse(fmt::format("tensor {}{} and pipeline {} do not divide {} devices", numbers_.tensor,
+                         numbers_.context > 1 ? fmt::format(", context {}", numbers_.context) : "", numbers_.pipeline,
                          numbers_.devices));
     } else if (numbers_.data() > 0 && numbers_.global_batch % numbers_.data() != 0) {
       refuse(fmt::format("{} sequences do not divide among {} data-parallel ranks", numbers_.global_batch,
@@ -101,7 +103,6 @@ class RowReader {
   void refuse_what_is_unknown() {
     const auto above_one = [&](Column column) { return whole_number(row_.of(column)).value_or(0) > 1; };
     if (above_one(Column::experts) || above_one(Column::expert_parallel)) refuse("mixtures of experts are not planned");
-    if (above_one(Column::context)) refuse("context parallelism is not planned");
     const std::string& complete = row_.of(Column::complete);
     if (!complete.empty() && lower_case(complete) != "yes") {
       refuse(fmt::format("the table calls the row incomplete: {}", complete));
@@ -265,6 +266,7 @@ class RowReader {
     const std::string cut = lower_case(row_.of(Column::sequence_parallel));
     const bool is_cut = cut.empty() ? names_model("llama") : cut == "yes" || cut == "1" || cut == "true";
     if (numbers_.tensor > 1 && is_cut) text += "sequence_parallel = true\n";
+    if (numbers_.context > 1) text += fmt::format("context = {}\n", numbers_.context);
     if (chunks > 1) text += fmt::format("schedule = \"interleaved\"\nchunks = {}\n", chunks);
     if (sharding() == "hybrid") {
       if (const std::optional<int64_t> group = whole_number(row_.of(Column::data))) {

@@ -59,8 +59,7 @@ TEST(RunOfRow, NamesEveryReasonWhyARowIsLeftOut) {
   const PublishedRun run =
       runs_of_rows("b,tiny,,1024,16,50257,1024,TPU v4,16,PaxML,2,2,1,32,zero1,fp16,full,fast,10,part (noisy),4,,,\n")
           .front();
-  EXPECT_THAT(run.problems, ElementsAre("layers not published", "context parallelism is not planned",
-                                        "the table calls the row incomplete: part (noisy)",
+  EXPECT_THAT(run.problems, ElementsAre("layers not published", "the table calls the row incomplete: part (noisy)",
                                         "no machine is known as \"TPU v4\"; name one by --machine",
                                         "no program is known as \"PaxML\"; name one by --software",
                                         "the time of a step is not published"));
@@ -76,6 +75,15 @@ TEST(RunOfRow, LayoutsThatDoNotFitSayWhy) {
               ElementsAre("4 sequences of a replica are no multiple of the micro-batch 3"));
   EXPECT_THAT(problem("c,tiny,4,1024,12,50257,1024,H100,16,Megatron-LM,1,2,1,32,zero1,fp16,full,1,,yes,1,,,\n").front(),
               HasSubstr("model.heads"));
+}
+
+TEST(RunOfRow, ContextRanksShareSamples) {
+  const auto run = [](const std::string& context) {
+    return runs_of_rows("c,tiny,4,1024,16,50257,1024,H100,16,Megatron-LM,1,2," + context).front();
+  };
+  EXPECT_EQ(run("1,32,zero1,fp16,full,1,,yes,2,,,\n").configs.front().layout.context, 2);
+  EXPECT_THAT(run("1,32,zero1,fp16,full,1,,yes,5,,,\n").problems,
+              ElementsAre("tensor 1, context 5 and pipeline 2 do not divide 16 devices"));
 }
 
 TEST(RunOfRow, WordsOfARowChangeTheProgram) {
