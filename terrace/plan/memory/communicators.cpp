@@ -55,7 +55,11 @@ CommunicatorCount communicators_of(const PlannedRun& run, int64_t stage) {
   const int64_t stages = run.placement.stages, tensor = run.config.layout.tensor;
   counter.add(tensor);
   counter.add(ranks_that_share(run));
-  counter.add(run.config.layout.context);
+  const int64_t context = run.config.layout.context;
+  counter.add(context);
+  if (context > 1 && run.context_route == config::ContextRoute::ring) {
+    counter.count.directions += context == 2 ? 2 : 4;  // to and from the next rank and the one before
+  }
   counter.add(stages);
   for (const mesh::Direction& direction : schedule::stage_directions(run.placement)) {
     if (direction.from == stage || direction.to == stage) ++counter.count.directions;
