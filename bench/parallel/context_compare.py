@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OURS = ROOT / "build/release/bench_parallel_context_attention"
+OURS = ROOT / "build/release/bench/bench_parallel_context_attention"
 PEERS = pathlib.Path(__file__).with_name("context_peers.py")
 ROUTES = ("ring", "gather", "heads")
 RANKS = 2
