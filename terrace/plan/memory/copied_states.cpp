@@ -26,7 +26,8 @@ double saved_bytes(const PlannedRun& run, int64_t stage, const StageMemory& memo
 double local_copies_bytes(const PlannedRun& run, int64_t stage) {
   if (!run.sizes.has_local_copies()) return 0;
   const double of_copy = own_elements(run, stage) * static_cast<double>(run.sizes.optimizer * run.config.layout.tensor);
-  const auto copies = static_cast<double>(run.sizes.ranks / run.sizes.optimizer);
+  const int64_t whole_copies = run.sizes.ranks / run.sizes.optimizer;
+  const auto copies = static_cast<double>(whole_copies);
   return (checkpoint_bytes_per_parameter * copies + common_bytes) * of_copy;
 }
 

@@ -195,7 +195,7 @@ std::string range_text(int64_t least, int64_t most) {
 }  // namespace
 
 std::string recompute_text(const config::Config& config, const Prediction& prediction) {
-  const std::string mode(config::name_of(config.train.recompute));
+  std::string mode(config::name_of(config.train.recompute));
   const auto is_whole = [](const StagePrediction& stage) {
     return stage.recomputed_layers == stage.recomputable_layers;
   };
