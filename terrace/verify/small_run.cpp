@@ -146,7 +146,7 @@ class RankTraining {
     if (!own_.cut.stage.has_last() || own_.cut.mesh.coordinate(rank, "tensor") != 0) return;
     // Context ranks have the losses of their positions of the same samples.
     const auto first = whole.begin() + place * static_cast<int64_t>(own.size());
-    std::ranges::transform(own, std::ranges::subrange(first, whole.end()), first, std::plus<>());
+    std::transform(own.begin(), own.end(), first, first, std::plus<>());
   }
 
   // Writes the elements that this rank owns into whole tensors.

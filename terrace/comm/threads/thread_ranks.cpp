@@ -56,7 +56,8 @@ void WakeEvent::notify(Turns& turns) {
   {
     // A thread whose ready() returned false holds the mutex until it is in the list.
     const std::lock_guard lock(mutex_);
-    const auto first = std::ranges::stable_partition(waiting_, [](Waiting* one) { return !one->ready(); }).begin();
+    const auto first =
+        std::stable_partition(waiting_.begin(), waiting_.end(), [](Waiting* one) { return !one->ready(); });
     ready.assign(first, waiting_.end());
     waiting_.erase(first, waiting_.end());
   }
