@@ -173,7 +173,7 @@ config::Config with_route(const RunInputs& inputs, const std::optional<machine::
   config::LayoutConfig& layout = config.layout;
   const bool is_given = layout.route != config::Routing::automatic &&
                         layout.rails_gather != config::RailsGather::automatic &&
-                        layout.context_route != config::ContextRoute::automatic;
+                        (layout.context == 1 || layout.context_route != config::ContextRoute::automatic);
   if (is_given || !machine) return config;
   std::array<int64_t, 3> chosen = {};
   if (world.rank() == 0) {
