@@ -61,7 +61,7 @@ struct Settings {
   // Whether each data-parallel rank takes the same number of samples, in micro-batches of train.micro_batch samples. If
   // not, the family's data source decides how to divide a step's samples among the ranks.
   bool equal_shares = true;
-  // Whether the positions of a sample can be cut over ranks (layout.context): schedule::Description::context_places()
+  // Whether the positions of a sample can be cut over ranks (layout.context): schedule::Description::context_work()
   // and data::DataOfFamily::cut_positions() then say how.
   bool cuts_positions = false;
   // The names of those sizes of a micro-batch that do not follow from its number of samples, such as atoms and edges:

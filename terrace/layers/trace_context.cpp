@@ -8,7 +8,6 @@ namespace terrace::layers {
 
 using schedule::ContextTransfer;
 using schedule::memory_pass;
-using schedule::Operation;
 using Move = ContextTransfer::Kind;
 
 namespace {

@@ -56,8 +56,8 @@ void Turns::leave() {
 
 bool Turns::takes_turns() const { return taken == this; }
 
-// Threads are woken without the mutex: the system may let a woken thread run in place of the one that woke it, and
-// whoever needed the mutex would wait for that one.
+// Threads are woken without the mutex: the system may let a woken thread run in place of the one that woke it, and all
+// threads that need the mutex would wait for that one.
 void Turns::give_up() {
   if (!takes_turns()) return;
   Sleeper* next = nullptr;

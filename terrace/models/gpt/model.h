@@ -38,11 +38,11 @@ class HeadUnit : public nn::Module {
 // Batches have B sequences of T tokens:
 //   tokens     [B, T] int64
 //   targets    [B, T] int64; a target of -1 is not counted in the loss
-//   positions  [B, T] int64; if absent, 0 .. T-1. Where the positions of a sample are cut over ranks (Pass::context),
-//   it
-//              and `documents` are those of the whole sequences, and tokens and targets those of this rank
+//   positions  [B, T] int64; if absent, 0 .. T-1
 //   documents  [B, T] int64, equal within a document; if absent, attention is over the whole sequence
 //   document_starts  [documents + 1] int32 (ops::Documents::starts), with the size "longest_document"; may be absent
+// Where the positions of a sample are cut over ranks (Pass::context), tokens and targets are those of this rank, and
+// positions and documents those of the whole sequences.
 class Gpt : public Transformer {
  public:
   Gpt(const ModelConfig& config, const nn::Build& build);

@@ -74,8 +74,8 @@ class PredictedCosts {
   void time_movements();
   int64_t largest_output() const;
   double transfer_seconds(schedule::ContextTransfer::Kind kind, double bytes) const;
-  // The sum over the stage's units in a step of bytes(unit's operations, whether recompute repeats its forward,
-  // whether it repeats its attention).
+  // The sum of the function over the stage's units in a step; it is given a unit's operations and how much of its
+  // forward is computed again.
   double unit_bytes(int64_t stage,
                     const std::function<double(const schedule::Operations&, config::Recompute)>& bytes) const;
   void time_sends();

@@ -109,23 +109,24 @@ std::string context_divides_sequence(const Config& c) {
 }
 
 std::string context_divides_heads(const Config& c) {
+  using config::ContextRoute;
   const auto& [context, heads] = std::pair(c.layout.context, model_of(c).heads / c.layout.tensor);
+  const ContextRoute route = c.layout.context_route;
   const bool drops = model_of(c).attention_dropout > 0;
-  if (context == 1 || (c.layout.context_route != config::ContextRoute::heads && !drops)) return "";
-  if (c.layout.context_route == config::ContextRoute::heads ||
-      c.layout.context_route == config::ContextRoute::automatic) {
-    if (heads % context == 0) return "";
+  if (context == 1) return "";
+  if (drops && (route == ContextRoute::ring || route == ContextRoute::gather)) {
     return fmt::format(
-        "layout.context = {} does not divide the {} query heads of a rank, which {} gives to ranks; use {}{}", context,
-        heads, drops ? "model.attention_dropout" : "context_route = \"heads\"",
-        config::listed(config::divisors_near(heads, context)),
-        drops ? ", or attention_dropout = 0" : ", or another route");
+        "model.attention_dropout = {} needs all keys of a query on one rank, but with layout.context_route = \"{}\" "
+        "they come one part after the other; use context_route = \"heads\", or attention_dropout = 0",
+        model_of(c).attention_dropout, config::name_of(route));
   }
+  const bool by_heads = drops || route == ContextRoute::heads;
+  if (!by_heads || heads % context == 0) return "";
   return fmt::format(
-      "model.attention_dropout = {} needs all keys of a query on one rank, but with layout.context_route = \"{}\" they "
-      "come "
-      "one part after the other; use context_route = \"heads\", or attention_dropout = 0",
-      model_of(c).attention_dropout, config::name_of(c.layout.context_route));
+      "layout.context = {} does not divide the {} query heads of a rank, which {} gives to ranks; use {}{}", context,
+      heads, drops ? "model.attention_dropout" : "context_route = \"heads\"",
+      config::listed(config::divisors_near(heads, context)),
+      drops ? ", or attention_dropout = 0" : ", or another route");
 }
 
 std::string theta(const Config& c) {
