@@ -335,6 +335,21 @@ TEST(NotBuiltYet, RefusedByName) {
             "run.toml:16:1: optimizer.offload: offloading to CPU memory is not built yet; remove it");
 }
 
+TEST(ContextRanks, ThatDoNotFitAreRefusedWithTheWayOut) {
+  const auto holds = [](const std::vector<std::string>& keys, const char* part) {
+    EXPECT_NE(complaint_of(keys).find(part), std::string::npos) << complaint_of(keys);
+  };
+  holds({"layout.context=2", "model.sequence=30"}, "into 4 pieces; use a sequence of 28 or 32");
+  holds(
+      {"layout.context=3", "layout.context_route=heads", "model.sequence=48"},
+      "does not divide the 8 query heads of a rank, which context_route = \"heads\" gives to ranks; use 1, 2, 4 or 8");
+  holds({"layout.context=3", "model.sequence=48", "model.attention_dropout=0.1"}, "or attention_dropout = 0");
+  holds({"layout.context=2", "layout.context_route=ring", "model.sequence=48", "model.attention_dropout=0.1"},
+        "use context_route = \"heads\", or attention_dropout = 0");
+  holds({"layout.context=2", "model.sequence=48", "train.noise_scale_every=2"},
+        "beside train.noise_scale_every = 2, which takes each rank's work for that of whole samples");
+}
+
 TEST(Parse, ReadsALengthOfTimeAsSecondsOrAText) {
   const auto seconds = [](const std::string& value) { return valid({"train.time_limit=" + value}).train.time_limit; };
   EXPECT_EQ(seconds("90"), 90);
