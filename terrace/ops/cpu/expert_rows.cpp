@@ -121,4 +121,19 @@ void row_products(const at::Tensor& x, const at::Tensor& values, const at::Tenso
   });
 }
 
+void sum_parts(const at::Tensor& parts, const at::Tensor& sums) {
+  const int64_t columns = parts.size(1);
+  TERRACE_CHECK(parts.is_contiguous() && sums.is_contiguous() && sums.numel() == parts.size(0), "{} sums of {} rows",
+                sums.numel(), parts.size(0));
+  const auto* from = parts.const_data_ptr<float>();
+  auto* to = sums.mutable_data_ptr<float>();
+  over_expert_rows(sums.numel(), columns, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      float sum = 0;
+      for (int64_t part = 0; part < columns; ++part) sum += from[row * columns + part];
+      to[row] = sum;
+    }
+  });
+}
+
 }  // namespace terrace::ops::cpu

@@ -20,4 +20,7 @@ void sum_rows(const at::Tensor& values, const at::Tensor& places, int64_t slots,
 void row_products(const at::Tensor& x, const at::Tensor& values, const at::Tensor& places, int64_t slots,
                   const at::Tensor& products);
 
+// sums [R] of the columns of parts [R, P] in fp32, in their order.
+void sum_parts(const at::Tensor& parts, const at::Tensor& sums);
+
 }  // namespace terrace::ops::cpu

@@ -13,6 +13,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "terrace/base/operation_limits.h"
 #include "terrace/ops/cpu/vector_set.h"
@@ -38,6 +39,13 @@ struct Finish {
     swiglu,
     swiglu_backward,  // out [m, 2n] = the gradients of the pairs `inner` [m, 2n], where c is that of silu(gate) * up
     exponentials,     // out = exp(c - references[i]) in the first `counted` columns, else 0; and sums of these
+    // With a weight of each row, such as an expert's share in a token: out = weights[i] * what gelu or swiglu gives,
+    // and backward out = weights[i] * what theirs gives, and sums over every weight_columns columns of c times the
+    // activation, from which the gradients of the weights follow.
+    weighted_gelu,
+    weighted_gelu_backward,
+    weighted_swiglu,
+    weighted_swiglu_backward,
   };
   Kind kind = Kind::store;
   void* out = nullptr;  // [m, n] unless stated otherwise
@@ -48,12 +56,24 @@ struct Finish {
   int64_t inner_stride = 0;
   const float* references = nullptr;  // [m]
   int64_t counted = 0;
-  float* sums = nullptr;  // [m, ceil(n / sum_columns)]: over every sum_columns columns, before rounding
+  // [m, ceil(n / sum_columns)] of exponentials over every sum_columns columns, before rounding; or [m, ceil(n /
+  // weight_columns)]
+  float* sums = nullptr;
   int64_t sums_stride = 0;
   const float* factors = nullptr;  // [m]: `store` multiplies c by these, before it adds the bias; null: by 1
+  const float* weights = nullptr;  // [m], of the kinds with weights
 };
 
+// Whether `out` has a column for each pair of columns of C, or a pair of columns for each.
+constexpr bool halves_columns(Finish::Kind kind) {
+  return kind == Finish::Kind::swiglu || kind == Finish::Kind::weighted_swiglu;
+}
+constexpr bool doubles_columns(Finish::Kind kind) {
+  return kind == Finish::Kind::swiglu_backward || kind == Finish::Kind::weighted_swiglu_backward;
+}
+
 constexpr int64_t sum_columns = product_sum_columns;
+constexpr int64_t weight_columns = 16;
 
 // Whether this processor has the instructions for products of the type.
 inline bool has_matmul(c10::ScalarType type) { return vector_set(type) != VectorSet::none; }
@@ -61,5 +81,17 @@ inline bool has_matmul(c10::ScalarType type) { return vector_set(type) != Vector
 // C [m, n] = A [m, k] B [k, n], stored as `finish` says. `type` is the type of A and B; has_matmul(type) must be true.
 void matmul(c10::ScalarType type, const Factor& a, const Factor& b, int64_t m, int64_t n, int64_t k,
             const Finish& finish);
+
+// One product of several.
+struct TeamProduct {
+  Factor a, b;
+  int64_t m = 0, n = 0, k = 0;
+  Finish finish;
+};
+
+// Computes products of different sizes, such as those of experts, with the bits that matmul() gives each. All are
+// divided among the threads as one piece of work: a thread computes whole products one after another, and a product
+// whose share of the work passes a thread's is computed by several. No kind may be `exponentials`.
+void matmul_team(c10::ScalarType type, const std::vector<TeamProduct>& products);
 
 }  // namespace terrace::ops::cpu

@@ -15,6 +15,10 @@ void matmul(c10::ScalarType type, const Factor&, const Factor&, int64_t, int64_t
   TERRACE_CHECK(false, "this processor has no matrix products of {}", c10::toString(type));
 }
 
+void matmul_team(c10::ScalarType type, const std::vector<TeamProduct>&) {
+  TERRACE_CHECK(false, "this processor has no matrix products of {}", c10::toString(type));
+}
+
 void rows_times(c10::ScalarType type, const RowsTimes&) {
   TERRACE_CHECK(false, "this processor has no matrix products of {}", c10::toString(type));
 }

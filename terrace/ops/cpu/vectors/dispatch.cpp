@@ -33,6 +33,17 @@ void matmul(c10::ScalarType type, const Factor& a, const Factor& b, int64_t m, i
   (vector_set(type) == VectorSet::avx512 ? avx512::matmul : avx2::matmul)(type, a, b, m, n, k, finish);
 }
 
+void matmul_team(c10::ScalarType type, const std::vector<TeamProduct>& products) {
+  check_type(type);
+  for (const TeamProduct& product : products) {
+    TERRACE_CHECK(product.finish.out_type == type || product.finish.out_type == c10::ScalarType::Float,
+                  "a product of {} cannot be stored as {}", c10::toString(type),
+                  c10::toString(product.finish.out_type));
+    TERRACE_CHECK(product.finish.kind != Finish::Kind::exponentials, "exponentials of a team");
+  }
+  (vector_set(type) == VectorSet::avx512 ? avx512::matmul_team : avx2::matmul_team)(type, products);
+}
+
 void rows_times(c10::ScalarType type, const RowsTimes& product) {
   check_type(type);
   (vector_set(type) == VectorSet::avx512 ? avx512::rows_times : avx2::rows_times)(type, product);

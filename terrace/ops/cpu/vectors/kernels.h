@@ -10,6 +10,7 @@
 #define TERRACE_KERNELS_OF_VECTORS                                                                     \
   void matmul(c10::ScalarType type, const Factor& a, const Factor& b, int64_t m, int64_t n, int64_t k, \
               const Finish& finish);                                                                   \
+  void matmul_team(c10::ScalarType type, const std::vector<TeamProduct>& products);                    \
   void rows_times(c10::ScalarType type, const RowsTimes& product);                                     \
   void decode_attention(const Heads& heads, const CachedKeys& cache, const at::Tensor& context);       \
   const AttentionKernels& attention_kernels(c10::ScalarType type);

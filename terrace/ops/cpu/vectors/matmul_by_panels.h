@@ -98,7 +98,7 @@ class ProductByPanels {
         rows_(pack_a<T>(a, size.m, size.k)) {}
 
   void run() const {
-    const int64_t groups = groups_in(m_), threads = at::get_num_threads();
+    const int64_t groups = groups_in(m_), threads = threads_of_product();
     const int64_t panel_words = (steps_ + blocks_ - 1) / blocks_ * panel_columns;
     const int64_t panel_bytes = panel_words * static_cast<int64_t>(sizeof(uint32_t));
     const int64_t together = std::clamp<int64_t>(cached_bytes / std::max<int64_t>(panel_bytes, 1), 1, panels_in(n_));

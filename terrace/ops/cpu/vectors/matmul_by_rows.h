@@ -52,7 +52,7 @@ class ProductByRows {
     const auto pieces = static_cast<int64_t>(pieces_.size());
     const int64_t together =
         std::clamp<int64_t>(most_words_by_rows / std::max<int64_t>(panels_ * panel_words_, 1), 1, pieces);
-    const int64_t threads = at::get_num_threads(), all = groups_in(m_);
+    const int64_t threads = threads_of_product(), all = groups_in(m_);
     const at::Tensor panels = empty_words(together * panels_ * panel_words_);
     const at::Tensor groups = empty_words(threads * groups_at_a_time * group_words_);
     for (int64_t first = 0; first < pieces; first += together) {

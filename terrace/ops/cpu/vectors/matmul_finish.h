@@ -47,6 +47,53 @@ TERRACE_VECTOR_INLINE void store_exponentials(const Finish& finish, const Tile& 
   sum = tile.column % sum_columns == 0 ? of_panel : sum + of_panel;
 }
 
+// The sums of terms of a row over every weight_columns columns.
+template <bool whole>
+TERRACE_VECTOR_INLINE void store_sums_of_terms(const Finish& finish, const Tile& tile, int64_t i,
+                                               const PanelRow& terms) {
+  constexpr int64_t together = weight_columns / lanes;  // vectors
+  static_assert(panel_vectors % together == 0);
+  OneVector parts[panel_vectors];
+  divide(whole ? terms : first_of(terms, tile.columns), parts);
+  float* sums = finish.sums + i * finish.sums_stride + tile.column / weight_columns;
+#pragma GCC unroll 4
+  for (int64_t v = 0; v < panel_vectors; v += together) {
+    if (!whole && v * lanes >= tile.columns) return;
+    OneVector sum = parts[v];
+    if constexpr (together == 2) sum = sum + parts[v + 1];
+    sums[v / together] = sum_of(sum);
+  }
+}
+
+// The slopes of GELU or SwiGLU with the weight of the row.
+template <typename T, bool whole>
+TERRACE_VECTOR_INLINE void finish_weighted_gelu_backward(const Finish& finish, const Tile& tile, int64_t i,
+                                                         const PanelRow& value) {
+  const T* inner = static_cast<const T*>(finish.inner) + i * finish.inner_stride + tile.column;
+  T* out = static_cast<T*>(finish.out) + i * finish.out_stride + tile.column;
+  const PanelRow x = load_row<whole>(inner, tile.columns);
+  store_sums_of_terms<whole>(finish, tile, i, PanelRow(value * gelu<T>(x)));
+  store_row<whole>(out, PanelRow(value * broadcast(finish.weights[i]) * gelu_slope<T>(x)), tile.columns);
+}
+
+template <typename T, bool whole>
+TERRACE_VECTOR_INLINE void finish_weighted_swiglu_backward(const Finish& finish, const Tile& tile, int64_t i,
+                                                           const PanelRow& value) {
+  const T* inner = static_cast<const T*>(finish.inner) + i * finish.inner_stride + 2 * tile.column;
+  T* out = static_cast<T*>(finish.out) + i * finish.out_stride + 2 * tile.column;
+  const OneVector weight = broadcast(finish.weights[i]);
+  OneVector slopes[panel_vectors], terms[panel_vectors];
+  divide(value, slopes);
+#pragma GCC unroll 4
+  for (int64_t v = 0; v < panel_vectors; ++v) {
+    const int64_t at = 2 * v * lanes, pairs = whole ? lanes : tile.columns - v * lanes;
+    const Gated<OneVector> x = load_pairs(inner + at, pairs);
+    terms[v] = slopes[v] * swiglu<T>(x);
+    store_pairs(out + at, swiglu_slopes<T>(OneVector(slopes[v] * weight), x), pairs);
+  }
+  store_sums_of_terms<whole>(finish, tile, i, joined(terms));
+}
+
 // Finishes row i of C in the tile's columns, which are a whole panel's or fewer. The bias is in `value` already.
 template <typename T, typename Out, Finish::Kind kind, bool whole>
 TERRACE_VECTOR_INLINE void finish_row(const Finish& finish, const Tile& tile, int64_t i, const PanelRow& value) {
@@ -75,6 +122,17 @@ TERRACE_VECTOR_INLINE void finish_row(const Finish& finish, const Tile& tile, in
       const int64_t at = 2 * (tile.column + v * lanes), pairs = whole ? lanes : count - v * lanes;
       store_pairs(out + at, swiglu_slopes<T>(slopes[v], load_pairs(inner + at, pairs)), pairs);
     }
+  } else if constexpr (kind == Kind::weighted_gelu) {
+    store_row<whole>(inner + tile.column, value, count);
+    store_row<whole>(out + tile.column, PanelRow(gelu<T>(rounded<T>(value)) * broadcast(finish.weights[i])), count);
+  } else if constexpr (kind == Kind::weighted_gelu_backward) {
+    finish_weighted_gelu_backward<T, whole>(finish, tile, i, value);
+  } else if constexpr (kind == Kind::weighted_swiglu) {
+    store_row<whole>(inner + tile.column, value, count);
+    const auto active = swiglu<T>(pairs_of(rounded<T>(value)));
+    store_row<whole>(out + tile.column / 2, active * broadcast(finish.weights[i]), count / 2);
+  } else if constexpr (kind == Kind::weighted_swiglu_backward) {
+    finish_weighted_swiglu_backward<T, whole>(finish, tile, i, value);
   } else {
     store_exponentials<T, whole>(finish, tile, i, value);
   }

@@ -157,6 +157,14 @@ TileKernels tile_kernels(const Finish& finish) {
       return kernels_of<T, T, Kind::swiglu_backward>;
     case Kind::exponentials:
       return kernels_of<T, T, Kind::exponentials>;
+    case Kind::weighted_gelu:
+      return kernels_of<T, T, Kind::weighted_gelu>;
+    case Kind::weighted_gelu_backward:
+      return kernels_of<T, T, Kind::weighted_gelu_backward>;
+    case Kind::weighted_swiglu:
+      return kernels_of<T, T, Kind::weighted_swiglu>;
+    case Kind::weighted_swiglu_backward:
+      return kernels_of<T, T, Kind::weighted_swiglu_backward>;
   }
   __builtin_unreachable();
 }
@@ -214,10 +222,9 @@ class Tiles {
 
   // Lets `fetches` bring what finishing the tile will use, in so many times.
   void fetch(const Tile& tile, int64_t times, Fetches& fetches) const {
-    const bool halves = finish_.kind == Finish::Kind::swiglu, doubles = finish_.kind == Finish::Kind::swiglu_backward;
     Tile out = tile, inner = tile;
-    if (halves) out.column /= 2, out.columns /= 2;
-    if (doubles) out.column *= 2, out.columns *= 2, inner = out;
+    if (halves_columns(finish_.kind)) out.column /= 2, out.columns /= 2;
+    if (doubles_columns(finish_.kind)) out.column *= 2, out.columns *= 2, inner = out;
     fetches.out = part_of(finish_.out, finish_.out_stride, element_bytes_, out);
     fetches.out.divide(times);
     if (finish_.inner == nullptr) return;
