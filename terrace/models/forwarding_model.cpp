@@ -28,6 +28,12 @@ Tensors ForwardingModel::loss(int64_t begin, const Tensors& input, const Batch& 
 
 std::vector<LossTerm> ForwardingModel::losses() const { return model_->losses(); }
 
+std::vector<Tally> ForwardingModel::tallies() const { return model_->tallies(); }
+
+std::vector<std::vector<double>> ForwardingModel::take_tallies() { return model_->take_tallies(); }
+
+void ForwardingModel::end_step(const std::vector<std::vector<double>>& tallies) { model_->end_step(tallies); }
+
 bool ForwardingModel::has_other_leaves() const { return model_->has_other_leaves(); }
 
 Outputs ForwardingModel::outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) {

@@ -20,6 +20,9 @@ class ForwardingModel : public Model {
   Tensors forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) override;
   Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
   std::vector<LossTerm> losses() const override;
+  std::vector<Tally> tallies() const override;
+  std::vector<std::vector<double>> take_tallies() override;
+  void end_step(const std::vector<std::vector<double>>& tallies) override;
   bool has_other_leaves() const override;
   Outputs outputs(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) override;
   std::vector<TensorShape> output_shapes(int64_t unit, const Batch& batch) const override;

@@ -62,6 +62,18 @@ struct LossTerm {
 // The divisor of a sum: its count over the whole step, or 1 where there is nothing to count.
 inline double divisor_of(double count) { return count > 0 ? count : 1.0; }
 
+// Numbers that the units of any stage add up in training, each for its own samples and positions, such as the loads of
+// experts and the losses that balance them. They are summed over the whole step. Their gradients are the units' own
+// (Pass::sample_scale); evaluations have none.
+struct Tally {
+  std::string name;
+  int64_t numbers = 1;
+};
+
+// The choices of the first forward of a segment, by name, for the forward that recompute makes: they must not be made
+// twice, since scores that are computed again may differ in the last bit.
+using KeptChoices = std::map<std::string, Tensors, std::less<>>;
+
 // Returns d(scaled loss) / d(summed loss) for each loss, given the counts of the losses over the whole step.
 std::vector<double> gradient_scales(const std::vector<LossTerm>& losses, const std::vector<double>& counts,
                                     double loss_scale);
@@ -97,6 +109,8 @@ struct Pass {
   // The value of d(scaled loss) / d(summed loss) for each loss of the model: loss scale * weight / count in the whole
   // step.
   std::vector<double> gradient_scales = {1.0};
+  // Loss scale / samples of the whole step: the gradient of what units themselves add to the loss for each sample.
+  double sample_scale = 1.0;
   bool recompute_attention = false;
   PassExtension* extension = nullptr;  // owned by the caller; null in training
   // The ranks among which the positions of each sample are cut: tensors by position have those of this rank. Null: this
@@ -105,6 +119,7 @@ struct Pass {
   ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients here
   // A forward that recompute makes a second time. A model that changes a buffer in training does so in the first one.
   bool repeated = false;
+  std::shared_ptr<KeptChoices> kept = nullptr;  // null: this forward is not made a second time
 };
 
 // A model is a list of units, 0 .. num_units() - 1, such as embedding, halves of layers and head. Its unit table
@@ -125,6 +140,11 @@ class Model : public nn::Module {
   // vector of the term's numbers. Of an empty micro-batch a largest number is -infinity.
   virtual Tensors loss(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass) = 0;
   virtual std::vector<LossTerm> losses() const { return {LossTerm{}}; }
+  virtual std::vector<Tally> tallies() const { return {}; }
+  // The numbers of each tally, summed over this rank's forwards in training since the last call.
+  virtual std::vector<std::vector<double>> take_tallies() { return {}; }
+  // Called on every rank after the update of a step, with its tallies summed over all ranks.
+  virtual void end_step(const std::vector<std::vector<double>>& /*tallies*/) {}
   // Whether the loss depends on leaves of its graph that are neither parameters nor inputs, such as the vectors by
   // which an energy is differentiated. Its backward then goes to leaves_of_loss() alone.
   virtual bool has_other_leaves() const { return false; }

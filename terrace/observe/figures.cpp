@@ -52,7 +52,7 @@ const Figures& figures_of(const config::Config& config) {
 std::vector<double> values_of(const std::vector<Figure>& figures, const TermSums& sums, bool of_step) {
   std::vector<double> values;
   for (const Figure& figure : figures) {
-    if (figure.in_steps || !of_step) values.push_back(figure.value(sums));
+    if (of_step ? figure.in_steps : figure.in_evaluations) values.push_back(figure.value(sums));
   }
   return values;
 }

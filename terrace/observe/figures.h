@@ -17,7 +17,9 @@ struct TermSum {
   std::vector<double> values = {};
   double count = 0;
 };
-using TermSums = std::vector<TermSum>;  // in the order of the model's terms
+// In the order of the model's terms; sums of a step have its tallies behind them (models::Tally), whose counts are the
+// samples of the step.
+using TermSums = std::vector<TermSum>;
 
 enum class Better { lower, higher, neither };
 const char* name_of(Better better);
@@ -28,6 +30,8 @@ struct Figure {
   std::string unit = "";
   Better better = Better::lower;
   bool in_steps = true;  // also of every training step, not of evaluations alone
+  // Figures of steps alone, which are made of the model's tallies, come last in a list.
+  bool in_evaluations = true;
   std::function<double(const TermSums&)> value = {};
 };
 
@@ -61,7 +65,7 @@ class Figures {
 // The figures of the configuration's family.
 const Figures& figures_of(const config::Config& config);
 
-// The values of the figures over the same samples; of those in_steps alone, if `of_step`.
+// The values of the figures over the same samples: of those in_steps if `of_step`, else of those in_evaluations.
 std::vector<double> values_of(const std::vector<Figure>& figures, const TermSums& sums, bool of_step);
 
 }  // namespace terrace::observe

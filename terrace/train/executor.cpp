@@ -175,6 +175,8 @@ void Executor::forward(Step& step, const StepInstruction& instruction) {
   pass.recompute_attention = recompute == config::Recompute::selective;
   own.input = input_of(step, instruction);
   const schedule::NumberRange units = stage_.segment(segment).units;
+  const bool recomputes = pass.training && recompute == config::Recompute::full;
+  if (recomputes) pass.kept = std::make_shared<models::KeptChoices>();
   // All copies of the function share what says whether it was called.
   const auto compute = [this, units, batch, pass,
                         called = std::make_shared<bool>(false)](const models::Tensors& input) {
@@ -182,7 +184,6 @@ void Executor::forward(Step& step, const StepInstruction& instruction) {
     own_pass.repeated = std::exchange(*called, true);
     return model_.forward(units.begin, units.end, input, batch, own_pass);
   };
-  const bool recomputes = pass.training && recompute == config::Recompute::full;
   own.output = recomputes ? ops::recompute(compute, own.input) : compute(own.input);
   if (faults_ != nullptr && pass.training && micro_batch == 0) {
     faults_->flip_activation(segment, own.output.front().detach());

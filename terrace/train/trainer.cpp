@@ -227,9 +227,12 @@ StepReport Trainer::step() {
     const StepCounts counts = summed_counts(batches);
     own_work_ = counts.own_work;
     report.flops = samples_differ() ? counts.flops : sample_flops_ * static_cast<double>(samples);
-    const models::Pass pass{.seed = config_.train.seed,
-                            .step = step,
-                            .gradient_scales = models::gradient_scales(losses_, counts.of_copy, loss_scale_.scale)};
+    const int64_t copies = own_.outer ? own_.cut.groups.replicas->size() : 1;
+    const models::Pass pass{
+        .seed = config_.train.seed,
+        .step = step,
+        .gradient_scales = models::gradient_scales(losses_, counts.of_copy, loss_scale_.scale),
+        .sample_scale = loss_scale_.scale * static_cast<double>(copies) / static_cast<double>(samples)};
     const bool measures_noise = measures_noise_scale(step, batches.size());
     begin_computation_check(pass);
     own_.cut.first_gradients.begin_step(measures_noise);
@@ -237,7 +240,7 @@ StepReport Trainer::step() {
       if (!passes_checks()) return std::nullopt;
       observe::TermSums terms = sums.losses;
       models::set_counts(counts.of_losses, terms);
-      metrics.figures = observe::values_of(figures_, terms, /*of_step=*/true);
+      metrics.figures = observe::values_of(figures_, with_tallies(terms, sums.tallies, samples), /*of_step=*/true);
       if (measures_noise)
         measure_noise_scale(batches.front(), samples, sums.gradients.norm / loss_scale_.scale, metrics);
       return judge_gradients(models::weighted_mean(losses_, terms), sums.gradients, batches, report);
@@ -417,7 +420,7 @@ observe::MetricNames Trainer::metric_names() const {
   observe::MetricNames names{.items = config_.family->items};
   for (const observe::Figure& figure : figures_) {
     if (figure.in_steps) names.figures.push_back(figure.name);
-    names.evaluation_figures.push_back(figure.name);
+    if (figure.in_evaluations) names.evaluation_figures.push_back(figure.name);
   }
   return names;
 }

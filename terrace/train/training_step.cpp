@@ -39,13 +39,40 @@ void put_together(comm::Comm& members, const std::vector<models::LossTerm>& loss
   }
 }
 
+observe::TermSums with_tallies(observe::TermSums losses, const std::vector<std::vector<double>>& tallies,
+                               int64_t samples) {
+  for (const std::vector<double>& tally : tallies) {
+    losses.push_back({.values = tally, .count = static_cast<double>(samples)});
+  }
+  return losses;
+}
+
 TrainingStep::TrainingStep(models::Model& model, parallel::CutModel& cut, optim::AdamW& optimizer,
                            schedule::SegmentRecompute recompute)
-    : cut_(cut), optimizer_(optimizer), losses_(model.losses()), executor_(model, cut, std::move(recompute)) {}
+    : model_(model),
+      cut_(cut),
+      optimizer_(optimizer),
+      losses_(model.losses()),
+      executor_(model, cut, std::move(recompute)) {}
+
+std::vector<std::vector<double>> TrainingStep::summed_tallies() {
+  std::vector<std::vector<double>> tallies = model_.take_tallies();
+  if (tallies.empty()) return tallies;
+  std::vector<double> all;
+  for (const std::vector<double>& tally : tallies) all.insert(all.end(), tally.begin(), tally.end());
+  cut_.groups.control->all_reduce(all.data(), std::ssize(all), comm::Type::fp64, {.what = "tallies"}).wait();
+  auto next = all.cbegin();
+  for (std::vector<double>& tally : tallies) {
+    for (double& number : tally) number = *next++;
+  }
+  return tallies;
+}
 
 void TrainingStep::run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, double learning_rate,
                        const JudgeSums& judge) {
   std::optional<double> multiplier;
+  std::vector<std::vector<double>> tallies;
+  model_.take_tallies();
   executor_.run(micro_batches, pass,
                 {.norm =
                      [&](const observe::TermSums& summed_losses) {
@@ -53,12 +80,17 @@ void TrainingStep::run(const std::vector<models::Batch>& micro_batches, const mo
                        StepSums sums{.losses = cut_.has_loss() ? summed_losses : models::no_sums(losses_),
                                      .gradients = {}};
                        put_together(*cut_.groups.control, losses_, sums.losses, "loss");
+                       sums.tallies = tallies = summed_tallies();
                        sums.gradients = cut_.gradient_norm();
                        multiplier = judge(sums);
                        if (!multiplier) cut_.sharded.forget_errors();
                        return multiplier.has_value();
                      },
-                 .update = [&] { optimizer_.step(learning_rate, *multiplier); }});
+                 .update =
+                     [&] {
+                       optimizer_.step(learning_rate, *multiplier);
+                       model_.end_step(tallies);
+                     }});
 }
 
 }  // namespace terrace::train

@@ -17,9 +17,14 @@ namespace terrace::train {
 
 // The result of a step before its update; the same on all ranks.
 struct StepSums {
-  observe::TermSums losses;  // sums over all micro-batches of all ranks, without counts
+  observe::TermSums losses;                       // sums over all micro-batches of all ranks, without counts
+  std::vector<std::vector<double>> tallies = {};  // of the model, over the same
   optim::GradientNorm gradients;
 };
+
+// The sums of a step's losses with its tallies behind them, whose counts are the samples of the step.
+observe::TermSums with_tallies(observe::TermSums losses, const std::vector<std::vector<double>>& tallies,
+                               int64_t samples);
 
 // Returns what the gradients are multiplied by for the update, or nothing if the update is to be skipped. The answer
 // must be the same on all ranks.
@@ -35,7 +40,8 @@ class TrainingStep {
   TrainingStep(models::Model& model, parallel::CutModel& cut, optim::AdamW& optimizer,
                schedule::SegmentRecompute recompute);
 
-  // Called by all ranks together, each with the same number of micro-batches. Where the update is skipped, the errors
+  // Called by all ranks together, each with the same number of micro-batches. The model's tallies begin at zero, and
+  // after the update it gets their sums. Where the update is skipped, the errors
   // of quantized gradients are forgotten: their gradients have no effect, and may not have been finite.
   void run(const std::vector<models::Batch>& micro_batches, const models::Pass& pass, double learning_rate,
            const JudgeSums& judge);
@@ -69,6 +75,10 @@ class TrainingStep {
   models::Outputs outputs(const models::Batch& batch) { return executor_.outputs(batch); }
 
  private:
+  // The tallies of all ranks together, on every rank.
+  std::vector<std::vector<double>> summed_tallies();
+
+  models::Model& model_;
   parallel::CutModel& cut_;
   optim::AdamW& optimizer_;
   std::vector<models::LossTerm> losses_;

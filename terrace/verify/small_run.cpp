@@ -56,7 +56,8 @@ models::Pass pass_of(const config::Config& config, const models::Model& model, c
                      int64_t step, double scale) {
   return {.seed = config.train.seed,
           .step = step,
-          .gradient_scales = models::gradient_scales(model.losses(), counts, scale)};
+          .gradient_scales = models::gradient_scales(model.losses(), counts, scale),
+          .sample_scale = scale / static_cast<double>(config.train.global_batch)};
 }
 
 parallel::ShardingOptions poisoned_options(const config::Config& config) {
