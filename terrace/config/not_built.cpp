@@ -20,9 +20,7 @@ constexpr std::string_view compressed_variables =
     "D-CHAG, which compresses the variables of each tensor rank and so is another model for each layout.tensor, is";
 
 constexpr std::array topics = {
-    Topic{"expert", "experts (mixture of experts) are"},
-    Topic{"num_experts", "experts (mixture of experts) are"},
-    Topic{"moe", "experts (mixture of experts) are"},
+    Topic{"expert", "dividing experts among ranks (expert parallelism) is", "layout"},
     Topic{"offload", "offloading to CPU memory is"},
     Topic{"cpu_offload", "offloading to CPU memory is"},
     Topic{"d_chag", compressed_variables},

@@ -52,20 +52,48 @@ UnitRow attention(const TransformerLayout& layout, const UnitTableOptions& optio
   return unit.finished();
 }
 
-UnitRow feed_forward(const TransformerLayout& layout, const UnitTableOptions& options, bool drops_path) {
-  UnitTrace unit(options, unit_of_layer(layout, "ffn"));
+struct DenseLayout {
+  const char* name = "ffn";
+  int64_t width = 0, groups = 0;  // RowGroups::groups of the first matrix
+  bool bias = true;
+};
+
+Value dense(UnitTrace& unit, const Value& y, const TransformerLayout& layout, const DenseLayout& own) {
   const bool pairs = layout.activation == Activation::swiglu;  // of rows: gate and up
-  const Value x = unit.branch_sum(layout.width);
-  const Value y = unit.norm("ffn_norm", x, layout.norm);
-  const Value first = unit.linear("ffn.first", y, (pairs ? 2 : 1) * layout.ffn_width,
-                                  {.operation = "ffn first",
-                                   .bias = layout.bias,
-                                   .cut = WeightCut::outputs,
-                                   .rows = {.groups = layout.ffn_groups}});
+  const std::string name = own.name;
+  const Value first = unit.linear(
+      name + ".first", y, (pairs ? 2 : 1) * own.width,
+      {.operation = "ffn first", .bias = own.bias, .cut = WeightCut::outputs, .rows = {.groups = own.groups}});
   const Value inner =
       unit.dropout(unit.activation(first, layout.activation, layout.activation_in_product), layout.inner_dropout);
-  const Value z = unit.linear("ffn.second", inner, layout.width,
-                              {.operation = "ffn second", .bias = layout.bias, .cut = WeightCut::inputs});
+  return unit.linear(name + ".second", inner, layout.width,
+                     {.operation = "ffn second", .bias = own.bias, .cut = WeightCut::inputs});
+}
+
+Value sparse(UnitTrace& unit, const Value& y, const TransformerLayout& layout) {
+  const Value z = unit.experts("ffn", y, layout.experts);
+  if (layout.shared_experts == 0) return z;
+  const int64_t width = layout.shared_experts * layout.experts.width;
+  const Value shared = dense(unit, y, layout,
+                             {.name = "ffn.shared",
+                              .width = width,
+                              .groups = layout.activation == Activation::swiglu ? width : 0,
+                              .bias = false});
+  if (layout.shared_gate) {
+    const Value gate = unit.linear("ffn.shared_gate", y, 1, {.operation = "shared gate", .bias = false});
+    unit.keep(unit.bytes(gate) + unit.bytes(shared));
+  }
+  return unit.add(z, shared);
+}
+
+UnitRow feed_forward(const TransformerLayout& layout, const UnitTableOptions& options, bool is_sparse,
+                     bool drops_path) {
+  UnitTrace unit(options, unit_of_layer(layout, "ffn"));
+  const Value x = unit.branch_sum(layout.width);
+  const Value y = unit.norm("ffn_norm", x, layout.norm);
+  const Value z =
+      is_sparse ? sparse(unit, y, layout)
+                : dense(unit, y, layout, {.width = layout.ffn_width, .groups = layout.ffn_groups, .bias = layout.bias});
   if (layout.drop_paths.empty()) {
     unit.output(unit.add_dropped(x, z, layout.dropout));
   } else {
@@ -75,15 +103,26 @@ UnitRow feed_forward(const TransformerLayout& layout, const UnitTableOptions& op
   return unit.finished();
 }
 
+// A segment that is computed again keeps the choice of its layer, whichever unit it begins with.
+void keep_choices(const TransformerLayout& layout, const UnitTableOptions& options, std::vector<UnitRow>& rows) {
+  UnitTrace unit(options, unit_of_layer(layout, "ffn"));
+  const int64_t bytes = unit.bytes_of_choice(unit.hidden(layout.width), layout.experts);
+  for (UnitRow& row : rows) row.kept_bytes.back() += bytes;
+}
+
 }  // namespace
 
 void add_blocks(const TransformerLayout& layout, const UnitTableOptions& options, schedule::UnitTable& table) {
-  // The rows are the same in every layer without stochastic depth, and in every layer with it.
-  std::array<std::vector<UnitRow>, 2> rows;
+  // The rows are the same in every layer with or without stochastic depth, and with or without experts.
+  std::array<std::vector<UnitRow>, 4> rows;
   for (int64_t layer = 0; layer < layout.layers; ++layer) {
     const bool drops_path = !layout.drop_paths.empty() && layout.drop_paths.at(static_cast<size_t>(layer)) > 0;
-    std::vector<UnitRow>& own = rows.at(drops_path ? 1 : 0);
-    if (own.empty()) own = {attention(layout, options, drops_path), feed_forward(layout, options, drops_path)};
+    const bool is_sparse = layout.experts.number > 0 && layer >= layout.dense_layers;
+    std::vector<UnitRow>& own = rows.at((drops_path ? 1 : 0) + (is_sparse ? 2 : 0));
+    if (own.empty()) {
+      own = {attention(layout, options, drops_path), feed_forward(layout, options, is_sparse, drops_path)};
+      if (is_sparse) keep_choices(layout, options, own);
+    }
     for (const UnitRow& row : own) {
       table.push_back(renamed(row, "blocks.0.", fmt::format("blocks.{}.", layer), layer));
     }

@@ -23,6 +23,10 @@ struct TransformerLayout {
   int64_t ffn_groups = 0;             // RowGroups::groups of the feed-forward's first matrix
   bool bias = true, qkv_bias = true;
   double dropout = 0.0, attention_dropout = 0.0, inner_dropout = 0.0;
+  // Sparse feed-forwards, of layers from `dense_layers` on; none without experts.
+  ExpertLayout experts = {};
+  int64_t dense_layers = 0, shared_experts = 0;
+  bool shared_gate = false;
   std::vector<double> drop_paths = {};              // the rate of each layer; empty for models without stochastic depth
   bool by_document = false;                         // as in AttentionLayout
   std::vector<std::string> attention_tensors = {};  // tensors of the batch that attention reads

@@ -91,6 +91,17 @@ struct AttentionLayout {
 
 enum class Activation { gelu, gelu_erf, swiglu };
 
+// Experts that every tensor rank has whole, for its own rows.
+struct ExpertLayout {
+  int64_t number = 0, per_token = 1;
+  int64_t width = 0;  // inner, of one expert
+  Activation activation = Activation::gelu;
+  bool activation_in_product = true;  // as in UnitTrace::activation()
+  bool bias = false;                  // of the choice, a buffer
+  // Whether the ranks that have other positions of the same sequences sum the choices of each sequence.
+  bool counts_sequences = false;
+};
+
 class UnitTrace {
  public:
   // `layer` as in UnitRow. Names of parameters begin with `prefix`. A sample has `positions` rows of hidden states, of
@@ -129,6 +140,10 @@ class UnitTrace {
   // The norms of queries and keys within their joint projection with values.
   Value head_norms(const std::string& name, const Value& joint, const HeadNormLayout& layout);
   Value attention(const Value& joint, const AttentionLayout& layout);
+  // A router, and the experts that it gives rows of x to, with even loads.
+  Value experts(const std::string& name, const Value& x, const ExpertLayout& layout);
+  // Bytes of a choice that experts() keeps where the forward is made again.
+  int64_t bytes_of_choice(const Value& x, const ExpertLayout& layout) const;
   // The activation of x, or with SwiGLU of its pairs of columns. `in_product`: our products apply it where they can.
   Value activation(const Value& x, Activation activation, bool in_product);
   Value dropout(const Value& x, double rate);
@@ -207,6 +222,9 @@ class UnitTrace {
     if (rows % piece > 0) compute(rows % piece, 1);
   }
   void look_up(int64_t rows, int64_t width);
+  void expert_products(int64_t rows, int64_t width, const ExpertLayout& layout);
+  void router_product(int64_t rows, int64_t width, const ExpertLayout& layout);
+  void sums_of_choices(const ExpertLayout& layout);
   void mask(const AttentionLayout& layout);
   // The attention of queries of the rows of `joint`, with so many heads on a rank, to keys of all positions.
   Value attention_to_all(const Value& joint, const AttentionLayout& layout, int64_t heads);

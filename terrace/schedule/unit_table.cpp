@@ -38,6 +38,12 @@ int64_t elements(const UnitTable& table) {
   return sum;
 }
 
+int64_t active_elements(const UnitTable& table) {
+  int64_t active = elements(table);
+  for (const UnitRow& row : table) active -= row.inactive_elements;
+  return active;
+}
+
 int64_t buffer_bytes(const UnitRow& row) {
   constexpr int64_t fp32_bytes = 4;
   int64_t sum = 0;

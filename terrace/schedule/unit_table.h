@@ -74,6 +74,8 @@ struct UnitRow {
   double forward_flops = 0, input_gradient_flops = 0, weight_gradient_flops = 0;
   // FLOPs of forward and backward together, as published utilisation figures count them.
   double counted_flops = 0;
+  // Elements of parameters that a token does not use, as those of experts that it is not given to.
+  int64_t inactive_elements = 0;
 
   // Bytes of tensors on one rank for one micro-batch. Kept from the forward to the backward: the unit's input and what
   // it saves, and not its output. There is a number for each config::Recompute; that of `full` is what a segment keeps
@@ -100,6 +102,9 @@ int64_t elements(const ParamMark& mark);
 int64_t elements_on_rank(const ParamMark& mark, int64_t tensor_ranks);
 // Elements of all parameters of the whole model.
 int64_t elements(const UnitTable& table);
+
+// Elements of all parameters that a token uses.
+int64_t active_elements(const UnitTable& table);
 
 // Bytes of the unit's buffers.
 int64_t buffer_bytes(const UnitRow& row);

@@ -42,7 +42,7 @@ TEST(ConfigurationFiles, PublishedShapes) {
       {"llama-1b", {16, 2048, 32, 128256}},      {"llama-8b", {32, 4096, 32, 128256}},
       {"frontier-22b", {48, 6144, 48, 50688}},   {"frontier-175b", {96, 12288, 96, 50688}},
       {"frontier-1t", {128, 25600, 128, 51200}}, {"gpt-20b", {44, 6144, 64, 50432}},
-      {"llama-405b", {126, 16384, 128, 128256}},
+      {"llama-405b", {126, 16384, 128, 128256}}, {"mixtral-8x7b", {32, 4096, 32, 32000}},
   };
   for (const auto& [name, shape] : shapes) {
     const Config config = load(root / "configs" / (name + ".toml"), models::planned_families());

@@ -55,6 +55,36 @@ TEST(RuleProblems, NameBadModels) {
   });
 }
 
+TEST(RuleProblems, NameBadExperts) {
+  expect({
+      {{"model.experts=6", "model.expert_groups=4"},
+       "model.expert_groups = 4 does not divide model.experts = 6; use 1, 2, 3 or 6",
+       {"model.experts=6", "model.expert_groups=3"}},
+      {{"model.experts=8", "model.expert_groups=4", "model.expert_groups_kept=5"},
+       "model.expert_groups_kept = 5 is more than model.expert_groups = 4; use 1 to 4",
+       {"model.experts=8", "model.expert_groups=4", "model.expert_groups_kept=4"}},
+      {{"model.experts=4", "model.experts_per_token=5"},
+       "model.experts_per_token = 5 is more than the 4 experts that there are (model.experts); use 1 to 4",
+       {"model.experts=4", "model.experts_per_token=4"}},
+      {{"model.experts=8", "model.expert_groups=4", "model.experts_per_token=3"},
+       "model.experts_per_token = 3 is more than the 2 experts of the groups that are kept; use 1 to 2, or more "
+       "expert_groups_kept",
+       {"model.experts=8", "model.expert_groups=4", "model.expert_groups_kept=2", "model.experts_per_token=3"}},
+      {{"model.experts=4", "model.dense_layers=2"},
+       "model.dense_layers = 2 leaves none of model.layers = 2 with experts; use 0 to 1, or remove model.experts",
+       {"model.experts=4", "model.dense_layers=1"}},
+      {{"model.experts=4", "layout.tensor=2"},
+       "layout.tensor = 2 with model.experts = 4 lets each rank route its own positions, which needs "
+       "layout.sequence_parallel = true",
+       {"model.experts=4", "layout.tensor=2", "layout.sequence_parallel=true"}},
+      {{"model.experts=4", "model.shared_experts=1", "model.expert_width=25", "layout.tensor=2",
+        "layout.sequence_parallel=true"},
+       "layout.tensor = 2 does not divide the width 25 of model.shared_experts; use 1, 5 or 25",
+       {"model.experts=4", "model.shared_experts=2", "model.expert_width=25", "layout.tensor=2",
+        "layout.sequence_parallel=true"}},
+  });
+}
+
 TEST(RuleProblems, NameBadData) {
   expect({
       {{"data.weights=[1.0]"},

@@ -50,7 +50,7 @@ def attention(x, inputs, name, options, positions, mask):
     batch, length, _ = x.shape
     groups, heads, head_dim = options["kv_heads"], options["heads"], options["head_dim"]
     per_group = heads // groups
-#The rows of the joint projection go by groups : the queries of the group, its key, its value.
+    # The rows of the joint projection go by groups: the queries of the group, its key, its value.
     joint = project(x, inputs, name + ".qkv").view(batch, length, groups, per_group + 2, head_dim)
     queries = joint[:, :, :, :per_group].reshape(batch, length, heads, head_dim).transpose(1, 2)
     keys = joint[:, :, :, per_group].transpose(1, 2).repeat_interleave(per_group, 1)
@@ -64,13 +64,59 @@ def attention(x, inputs, name, options, positions, mask):
     return project(context.transpose(1, 2).reshape(batch, length, heads * head_dim), inputs, name + ".output")
 
 
-def feed_forward(x, inputs, name, options):
-    inner = project(x, inputs, name + ".first")
+def activated(inner, options):
     if options["activation"] == "swiglu":
-        inner = F.silu(inner[..., 0::2]) * inner[..., 1::2]
-    else:
-        inner = F.gelu(inner, approximate="none" if options["activation"] == "gelu_erf" else "tanh")
-    return project(inner, inputs, name + ".second")
+        return F.silu(inner[..., 0::2]) * inner[..., 1::2]
+    return F.gelu(inner, approximate="none" if options["activation"] == "gelu_erf" else "tanh")
+
+
+def feed_forward(x, inputs, name, options):
+    return project(activated(project(x, inputs, name + ".first"), options), inputs, name + ".second")
+
+
+def chosen(scores, options):
+    """The experts of each token: the k best of the groups with the largest sums of their two best."""
+    groups, kept, count = options["expert_groups"], options["expert_groups_kept"], scores.shape[-1]
+    if kept < groups:
+        size = count // groups
+        sums = scores.unflatten(-1, (groups, size)).topk(min(2, size), dim=-1).values.sum(-1)
+        open_groups = torch.zeros_like(sums).scatter(-1, sums.topk(kept, dim=-1).indices, 1.0)
+        scores = scores.masked_fill(open_groups.repeat_interleave(size, dim=-1) == 0, -math.inf)
+    return scores.topk(options["experts_per_token"], dim=-1).indices
+
+
+def sparse(x, inputs, name, options):
+    """The routed and the shared experts of x [B, T, D], and the router's losses of all sequences."""
+    batch, length, _ = x.shape
+    count, k = options["experts"], options["experts_per_token"]
+    wide = x if x.dtype == torch.float64 else x.float()
+    z = F.linear(wide, inputs[name + ".router.weight"].to(wide.dtype))
+    sigmoid = options["router"] == "sigmoid"
+    scores = z.sigmoid() if sigmoid else z.softmax(-1)
+    bias = options.get("router_bias", {}).get(name + ".router_bias", [0.0] * count)
+    choice = chosen(scores + torch.tensor(bias, dtype=torch.float32).to(scores.dtype), options)
+    weights = scores.gather(-1, choice)
+    if options["router_normalise"]:
+        weights = weights / (weights.sum(-1, keepdim=True) + (1e-20 if sigmoid else 0))
+    weights = weights * options["router_factor"]
+    y = torch.zeros_like(wide)
+    for token in range(batch * length):
+        b, t = divmod(token, length)
+        for slot in range(k):
+            expert = choice[b, t, slot]
+            inner = activated(inputs[name + ".experts.first.weight"][expert] @ x[b, t], options)
+            y[b, t] = y[b, t] + weights[b, t, slot] * (inputs[name + ".experts.second.weight"][expert] @ inner)
+    y = y.to(x.dtype)
+    if options["shared_experts"] > 0:
+        shared = feed_forward(x, inputs, name + ".shared", options)
+        if options["shared_gate"]:
+            shared = shared * project(x, inputs, name + ".shared_gate").sigmoid()
+        y = y + shared
+    shares = scores / scores.sum(-1, keepdim=True)
+    counts = F.one_hot(choice, count).sum((1, 2)).to(wide.dtype)
+    balance = (count / (k * length**2) * counts * shares.sum(1)).sum()
+    z_loss = z.logsumexp(-1).square().sum() / length
+    return y, options["balance_loss"] * balance + options["z_loss"] * z_loss
 
 
 def gpt(inputs, options):
@@ -86,17 +132,23 @@ def gpt(inputs, options):
     x = F.embedding(tokens, inputs["embedding.tokens.weight"])
     if options["positions"] == "learned":
         x = x + F.embedding(positions, inputs["embedding.positions.weight"])
+    router_loss = torch.zeros((), dtype=x.dtype)
     for layer in range(options["layers"]):
         block = f"blocks.{layer}"
         normed = norm(x, inputs, block + ".attention_norm", options)
         x = x + attention(normed, inputs, block + ".attention", options, positions, mask)
-        x = x + feed_forward(norm(x, inputs, block + ".ffn_norm", options), inputs, block + ".ffn", options)
+        normed = norm(x, inputs, block + ".ffn_norm", options)
+        if options["experts"] > 0 and layer >= options["dense_layers"]:
+            branch, own_loss = sparse(normed, inputs, block + ".ffn", options)
+            router_loss = router_loss + own_loss
+        else:
+            branch = feed_forward(normed, inputs, block + ".ffn", options)
+        x = x + branch
     x = norm(x, inputs, "head.norm", options)
     output = inputs["embedding.tokens.weight" if options["tied_head"] else "head.output.weight"]
     logits = F.linear(x, output)[..., : options["vocabulary"]]
     if logits.dtype != torch.float64:
         logits = logits.float()
     loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), ignore_index=-1, reduction="sum")
-    return {
-  "loss" : loss, "logits" : logits
-}
+    # The router's losses have gradients, and are no part of the loss that is reported.
+    return {"loss": loss + (router_loss - router_loss.detach()), "logits": logits}

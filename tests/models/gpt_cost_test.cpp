@@ -67,6 +67,11 @@ TEST(GptCost, CountsAreThePublishedOnes) {
   ModelConfig qwen3_0_6b = llama(28, 1024, 16, 8, 3072, 151936);
   qwen3_0_6b.head_dim = 128;
   qwen3_0_6b.tied_head = qwen3_0_6b.qk_norm = true;
+  ModelConfig mixtral = llama(32, 4096, 32, 8, 14336, 32000), qwen3_30b = llama(48, 2048, 32, 4, 6144, 151936);
+  mixtral.experts = {.number = 8, .per_token = 2, .width = 14336};
+  qwen3_30b.head_dim = 128;
+  qwen3_30b.qk_norm = true;
+  qwen3_30b.experts = {.number = 128, .per_token = 8, .width = 768};
   const std::pair<ModelConfig, int64_t> published[] = {{gpt2(12, 768, 12), 124'439'808},
                                                        {gpt2(24, 1024, 16), 354'823'168},
                                                        {gpt2(36, 1280, 20), 774'030'080},
@@ -75,11 +80,25 @@ TEST(GptCost, CountsAreThePublishedOnes) {
                                                        {llama(22, 2048, 32, 4, 5632, 32000), 1'100'048'384},
                                                        {llama(32, 4096, 32, 8, 14336, 128256), 8'030'261'248},
                                                        {qwen2_0_5b, 494'032'768},
-                                                       {qwen3_0_6b, 596'049'920}};
+                                                       {qwen3_0_6b, 596'049'920},
+                                                       {mixtral, 46'702'792'704},
+                                                       {qwen3_30b, 30'532'122'624}};
   for (const auto& [config, count] : published) {
     EXPECT_EQ(gpt::parameter_count(config), count);
     EXPECT_EQ(built_count(config), count);
   }
+}
+
+// Mixtral is said to use 12.9B parameters for a token, Qwen3 30B-A3B 3.3B.
+TEST(GptCost, ActiveParametersAreThePublishedOnes) {
+  ModelConfig mixtral = llama(32, 4096, 32, 8, 14336, 32000);
+  mixtral.experts = {.number = 8, .per_token = 2, .width = 14336};
+  EXPECT_EQ(schedule::active_elements(gpt::unit_table(mixtral, {})), 12'879'925'248);
+  ModelConfig qwen3 = llama(48, 2048, 32, 4, 6144, 151936);
+  qwen3.head_dim = 128;
+  qwen3.qk_norm = true;
+  qwen3.experts = {.number = 128, .per_token = 8, .width = 768};
+  EXPECT_EQ(schedule::active_elements(gpt::unit_table(qwen3, {})), 3'353'032'704);
 }
 
 TEST(GptCost, CountsFollowTheFormulaOfThePaper) {

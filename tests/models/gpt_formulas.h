@@ -139,12 +139,23 @@ inline int64_t half_deferred_bytes(const ModelConfig& config, const UnitTableOpt
   return outer + own + tokens * columns * options.element_bytes + norm_weights(config) * 4;
 }
 
+// The weights that a sparse layer has in place of the two matrices and biases of a dense one.
+inline int64_t sparse_weights(const ModelConfig& config) {
+  const ExpertsConfig& experts = config.experts;
+  const int64_t one = (config.activation == Activation::swiglu ? 3 : 2) * config.width * experts.width;
+  return (experts.number + experts.shared) * one + (experts.number + (experts.shared_gate ? 1 : 0)) * config.width;
+}
+
 inline int64_t parameter_count(const ModelConfig& config) {
   const int64_t table = config.padded_vocabulary() * config.width;
   const int64_t positions = config.positions == Positions::learned ? config.sequence * config.width : 0;
   const int64_t block =
       block_matrix_weights(config) + block_biases(config) + 2 * norm_weights(config) + head_norm_weights(config);
-  return (config.tied_head ? 1 : 2) * table + positions + config.layers * block + norm_weights(config);
+  const int64_t ffn_biases =
+      config.bias ? (config.activation == Activation::swiglu ? 2 : 1) * config.ffn_width + config.width : 0;
+  const int64_t more_if_sparse = sparse_weights(config) - ffn_matrix_weights(config) - ffn_biases;
+  return (config.tied_head ? 1 : 2) * table + positions + config.layers * block + norm_weights(config) +
+         config.sparse_layers() * more_if_sparse;
 }
 
 inline double attention_forward_flops(const ModelConfig& config, AttentionCount attention) {

@@ -32,7 +32,25 @@ inline Json options_of(const models::gpt::ModelConfig& config) {
           {"norm_epsilon", config.norm_epsilon},
           {"activation", config::name_of(config.activation)},
           {"qk_norm", config.qk_norm},
-          {"tied_head", config.tied_head}};
+          {"tied_head", config.tied_head},
+          {"experts", config.experts.number},
+          {"experts_per_token", config.experts.per_token},
+          {"shared_experts", config.experts.shared},
+          {"shared_gate", config.experts.shared_gate},
+          {"dense_layers", config.experts.dense_layers},
+          {"router", config::name_of(config.experts.router)},
+          {"router_normalise", config.experts.normalise},
+          {"router_factor", config.experts.factor},
+          {"expert_groups", config.experts.groups},
+          {"expert_groups_kept", config.experts.groups_kept},
+          {"balance_loss", config.experts.balance_loss},
+          {"z_loss", config.experts.z_loss}};
+}
+
+// Whether the last bits of hidden states decide which experts a token gets, as they do in 16-bit types: then results of
+// other orders of sums are of other choices.
+inline bool chooses_by_last_bits(const models::gpt::ModelConfig& config, at::ScalarType type) {
+  return config.experts.number > 0 && c10::elementSize(type) < c10::elementSize(at::kFloat);
 }
 
 // Ones and zeros would hide an error in a norm's weight or a bias.

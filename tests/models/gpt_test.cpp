@@ -166,11 +166,13 @@ TEST(Gpt, TheKeyValueCacheGivesTheLogitsOfTheWholeSequence) {
   at::NoGradGuard no_grad;
   for (const SmallModel& small : small_models()) {
     for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      if (chooses_by_last_bits(small.config, type)) continue;
       const auto model = initialized(small.config, type);
       // The reference uses the same rounded weights in double precision.
       const auto exact_model = gpt::build_model(small.config, {.type = at::kDouble});
       const auto from = model->parameters(), to = exact_model->parameters();
       for (size_t i = 0; i < from.size(); ++i) to[i]->value.copy_(from[i]->value);
+      nn::initialize(exact_model->buffers(), 3);
       const Batch batch = some_batch(small.config, 2);
       const at::Tensor exact = logits_of(*exact_model, hidden_of(*exact_model, batch, {}));
       const at::Tensor whole = logits_of(*model, hidden_of(*model, batch, {}));

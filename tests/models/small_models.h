@@ -69,6 +69,27 @@ inline std::vector<SmallModel> small_models() {
   models::gpt::ModelConfig mistral = llama, windowed_qwen2 = qwen2;
   mistral.window = 7;
   windowed_qwen2.window = 2;
+  models::gpt::ModelConfig mixtral = llama, qwen2_moe = qwen2, grouped = llama, qwen3_moe = qwen3;
+  mixtral.ffn_width = 13;
+  mixtral.experts = {.number = 5, .width = 13};
+  qwen2_moe.tied_head = false;
+  qwen2_moe.heads = 3;
+  qwen2_moe.kv_heads = 1;
+  qwen2_moe.head_dim = 10;
+  qwen2_moe.experts = {.number = 4, .per_token = 3, .width = 11, .shared = 2, .shared_gate = true, .normalise = false};
+  qwen3_moe.experts = {.number = 6, .per_token = 2, .width = 7, .dense_layers = 1};
+  grouped.experts = {.number = 12,
+                     .per_token = 3,
+                     .width = 9,
+                     .shared = 1,
+                     .dense_layers = 1,
+                     .router = models::gpt::Router::sigmoid,
+                     .factor = 2.5,
+                     .groups = 4,
+                     .groups_kept = 2,
+                     .bias = true,
+                     .balance_loss = 3.0,
+                     .z_loss = 0.7};
   models::gpt::ModelConfig erf = gpt2;
   erf.activation = models::gpt::Activation::gelu_erf;
   return {{"gpt2", gpt2},
@@ -79,7 +100,11 @@ inline std::vector<SmallModel> small_models() {
           {"gpt2 with erf", erf},
           {"qwen3", qwen3},
           {"mistral", mistral},
-          {"qwen2 with a window", windowed_qwen2}};
+          {"qwen2 with a window", windowed_qwen2},
+          {"mixtral", mixtral},
+          {"qwen2_moe", qwen2_moe},
+          {"qwen3_moe", qwen3_moe},
+          {"experts in groups", grouped}};
 }
 
 inline Batch some_batch(const models::gpt::ModelConfig& config, int64_t sequences, uint64_t seed = 0) {
@@ -139,6 +164,7 @@ inline std::unique_ptr<Model> initialized(const models::gpt::ModelConfig& config
   at::set_num_threads(1);
   auto model = gpt::build_model(config, {.type = type});
   nn::initialize(model->parameters(), seed);
+  nn::initialize(model->buffers(), seed);
   nn::allocate_gradients(model->parameters(), type == at::kDouble ? at::kDouble : at::kFloat);
   return model;
 }

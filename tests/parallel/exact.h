@@ -14,12 +14,14 @@ namespace terrace::parallel {
 inline Outcome exact_step(const Training& training) {
   const auto model = small_model(training, at::kDouble);
   nn::initialize(model->parameters(), 5);
+  nn::initialize(model->buffers(), 5);
   nn::allocate_gradients(model->parameters(), at::kDouble);
   const models::Batch batch = batch_of(training.first_step, 0, training.sequences);
   const models::Pass pass{.training = true,
                           .seed = 5,
                           .step = training.first_step,
-                          .gradient_scales = gradient_scales(training, training.first_step)};
+                          .gradient_scales = gradient_scales(training, training.first_step),
+                          .sample_scale = 1.0 / static_cast<double>(training.sequences)};
   const int64_t head = model->num_units() - 1;
   const models::Tensors losses = model->loss(head, model->forward(0, head, {}, batch, pass), batch, pass);
   torch::autograd::backward(losses, {});

@@ -53,6 +53,8 @@ std::vector<RecordedCase> recorded_cases() {
       {"cut_qwen3", Precision::fp32, Recompute::selective, 2},
       {"cut_mistral", Precision::bf16, Recompute::selective, 2},
       {"cut_qwen3_sharing", Precision::bf16, Recompute::full, 4, true},
+      {"cut_experts", Precision::fp32, Recompute::selective},
+      {"cut_experts_shared", Precision::bf16, Recompute::none, 2, true},
       {"cut_vit"},
       {"cut_vit_normed", Precision::bf16, Recompute::selective},
       {"cut_vit_dropped", Precision::fp32, Recompute::full},
@@ -243,9 +245,11 @@ TEST_F(RecordedOperations, BytesEqualTheUnitTable) {
                                      [](const Operation& one) { return one.count == 0 ? one.bytes : 0.0; });
       // The table's are those of a later micro-batch: the first stores gradients, which the others also read.
       const observe::Trace of_two = record(c, 2).trace;
-      EXPECT_EQ(
-          sum_of_all_with(of_two, "terrace::linear").bytes - sum_of_all_with(recorded.trace, "terrace::linear").bytes,
-          ranks * (sum_over(table.operations, Operation::Kind::product, own_bytes) + within));
+      const auto products = [](const observe::Trace& trace) {
+        return sum_of_all_with(trace, "terrace::linear").bytes + sum_of_all_with(trace, "terrace::experts").bytes;
+      };
+      EXPECT_EQ(products(of_two) - products(recorded.trace),
+                ranks * (sum_over(table.operations, Operation::Kind::product, own_bytes) + within));
     }
     if (own_attention(c)) {
       EXPECT_EQ(sum_of_all_with(recorded.trace, "terrace::attention").bytes,

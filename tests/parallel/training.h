@@ -54,7 +54,9 @@ struct Training {
 
 struct Outcome {
   std::vector<double> losses, norms;
-  std::map<std::string, at::Tensor> gradients;  // of the last step, whole
+  std::vector<std::vector<std::vector<double>>> tallies;  // of each step
+  std::map<std::string, at::Tensor> buffers;              // of the first rank that has them, after the last step
+  std::map<std::string, at::Tensor> gradients;            // of the last step, whole
   std::map<std::string, at::Tensor> weights, m, v;
   std::vector<StateBytes> bytes, peak_bytes;  // by rank, after the last step and until then
   std::vector<int64_t> optimizer_bytes;       // by rank
@@ -93,6 +95,27 @@ inline void cut_sizes(const std::string& name, models::gpt::ModelConfig& config)
   if (sharing) config.heads = 4;
 }
 
+// Experts of odd sizes, some of which get no token of a micro-batch: as Mixtral's, with shared ones and a dense layer
+// as Qwen2-MoE's, and with sigmoids, groups and a bias as DeepSeek-V3's.
+inline void set_experts(const std::string& name, models::gpt::ExpertsConfig& experts) {
+  experts = {.number = 6, .per_token = 2, .width = 37, .balance_loss = 0.5, .z_loss = 0.1};
+  if (name.find("_shared") != std::string::npos) {
+    experts.width = 36;
+    experts.shared = 2;
+    experts.shared_gate = true;
+    experts.dense_layers = 1;
+    experts.normalise = false;
+  }
+  if (name.find("_grouped") == std::string::npos) return;
+  experts.number = 12;
+  experts.router = models::gpt::Router::sigmoid;
+  experts.factor = 2.5;
+  experts.groups = 4;
+  experts.groups_kept = 2;
+  experts.bias = true;
+  experts.bias_rate = 0.01;
+}
+
 inline models::gpt::ModelConfig small_config(const std::string& name) {
   models::gpt::ModelConfig config;
   config.layers = 2;
@@ -116,6 +139,7 @@ inline models::gpt::ModelConfig small_config(const std::string& name) {
     config.window = name == "mistral" ? 5 : 0;
   }
   if (name.starts_with("cut_")) cut_sizes(name, config);
+  if (name.starts_with("cut_experts")) set_experts(name, config.experts);
   if (name.ends_with("_deep")) config.layers = 6;
   return config;
 }
@@ -238,7 +262,10 @@ class RankTraining {
       batches.push_back(own_positions(batch_of(step, place * share + done, size, training_.model)));
     }
     const int64_t copies = own_.outer ? own_.cut.groups.replicas->size() : 1;
-    models::Pass pass{.seed = 5, .step = step, .gradient_scales = gradient_scales(training_, step, copies)};
+    models::Pass pass{.seed = 5,
+                      .step = step,
+                      .gradient_scales = gradient_scales(training_, step, copies),
+                      .sample_scale = static_cast<double>(copies) / static_cast<double>(training_.sequences)};
     // A power of two keeps whole numbers exact.
     if (training_.model.ends_with("whole_stack")) pass.gradient_scales = {1.0};
     own_.cut.sharded.finish_update();
@@ -248,6 +275,7 @@ class RankTraining {
       if (world_.rank() == 0) {
         for (const observe::TermSum& term : sums.losses) outcome.losses.push_back(term.values.front());
         outcome.norms.push_back(sums.gradients.norm);
+        outcome.tallies.push_back(sums.tallies);
       }
       collect(outcome.gradients, [](const optim::AdamW::State& state) { return state.shard.gradient; });
       return optim::clip_multiplier(sums.gradients.norm, training_.clip);
@@ -262,6 +290,7 @@ class RankTraining {
     collect(outcome.v, [](const optim::AdamW::State& state) { return state.v; });
     const std::lock_guard lock(mutex());
     const auto rank = static_cast<size_t>(world_.rank()), ranks = static_cast<size_t>(world_.size());
+    for (const nn::Buffer* buffer : own_.cut.stage.buffers()) outcome.buffers.emplace(buffer->name, buffer->value);
     outcome.bytes.resize(ranks);
     outcome.peak_bytes.resize(ranks);
     outcome.optimizer_bytes.resize(ranks);

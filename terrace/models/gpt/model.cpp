@@ -3,6 +3,7 @@
 
 #include <ATen/ops/arange.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "terrace/base/error.h"
@@ -63,6 +64,26 @@ at::Tensor positions_of(const at::Tensor& tokens, const at::Tensor& given, const
   return ops::own_rows(all, *pass.context).expand(tokens.sizes());
 }
 
+ExpertOptions expert_options(const ExpertsConfig& config) {
+  const bool sigmoid = config.router == Router::sigmoid;
+  return {.number = config.number,
+          .width = config.width,
+          .shared = config.shared,
+          .shared_gate = config.shared_gate,
+          .dense_layers = config.dense_layers,
+          .router = {.experts_per_token = config.per_token,
+                     .scores = sigmoid ? ops::RouterScores::sigmoid : ops::RouterScores::softmax,
+                     .normalised = config.normalise,
+                     .factor = config.factor,
+                     .groups = config.groups,
+                     .groups_kept = config.groups_kept,
+                     .best_in_group = std::min<int64_t>(2, config.number / config.groups)},
+          .bias = config.bias,
+          .bias_rate = config.bias_rate,
+          .balance_loss = config.balance_loss,
+          .z_loss = config.z_loss};
+}
+
 BlockOptions block_options(const ModelConfig& config) {
   return {.layers = config.layers,
           .width = config.width,
@@ -78,7 +99,8 @@ BlockOptions block_options(const ModelConfig& config) {
           .initial = initial(config),
           .initial_of_outputs = residual_initial(config),
           .dropout = config.dropout,
-          .attention_dropout = config.attention_dropout};
+          .attention_dropout = config.attention_dropout,
+          .experts = expert_options(config.experts)};
 }
 
 }  // namespace

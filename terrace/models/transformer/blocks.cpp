@@ -4,13 +4,11 @@
 #include <ATen/ops/ones.h>
 #include <fmt/format.h>
 
-#include <optional>
 #include <utility>
 
 #include "terrace/base/error.h"
 #include "terrace/models/dropout_site.h"
 #include "terrace/ops/attention/head_norm.h"
-#include "terrace/ops/products/feed_forward.h"
 #include "terrace/ops/recompute.h"
 
 namespace terrace::models {
@@ -81,30 +79,6 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::TokenPlaces& place
   return output_.forward(context, pass.deferred);                                    // [B, T, D]
 }
 
-FeedForward::FeedForward(const BlockOptions& options, int64_t layer, const nn::Build& build)
-    : activation_(options.activation),
-      dropout_(options.inner_dropout),
-      columns_of_head_(options.ffn_width / options.heads.heads()),
-      name_(fmt::format("blocks.{}.ffn.inner", layer)),
-      first_(add_module<nn::Linear>("first", options.width,
-                                    (activation_ == ops::Activation::swiglu ? 2 : 1) * options.ffn_width, options.bias,
-                                    options.initial, build)),
-      second_(add_module<nn::Linear>("second", options.ffn_width, options.width, options.bias,
-                                     options.initial_of_outputs, build)) {}
-
-at::Tensor FeedForward::forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const {
-  const ops::FeedForwardWeights weights{nn::weight_of(&first_.weight), nn::weight_of(first_.bias),
-                                        nn::weight_of(&second_.weight), nn::weight_of(second_.bias)};
-  ops::DropoutSite site = dropout_site_in_layer(dropout_, batch, pass);
-  std::optional<ops::InnerDropout> dropout;
-  if (site.rate > 0.0) {
-    // Between its layers a rank has all positions and some columns, which are those of whole heads.
-    site.first_head = first_.first_output() / columns_of_head_;
-    dropout = {ops::draw_of(site, name_), weights.first.value.size(0) / columns_of_head_};
-  }
-  return ops::feed_forward(x, weights, activation_, pass.deferred, dropout);
-}
-
 Block::Block(const BlockOptions& options, int64_t layer, const nn::Build& build)
     : dropout_(options.dropout),
       drop_path_(options.drop_paths.empty() ? 0.0 : options.drop_paths.at(static_cast<size_t>(layer))),
@@ -115,7 +89,17 @@ Block::Block(const BlockOptions& options, int64_t layer, const nn::Build& build)
       attention_(add_module<Attention>("attention", options, layer, build)),
       ffn_norm_(
           add_module<nn::Norm>("ffn_norm", options.norm, options.width, options.bias, options.norm_epsilon, build)),
-      ffn_(add_module<FeedForward>("ffn", options, layer, build)) {}
+      dense_(options.experts.are_in(layer)
+                 ? nullptr
+                 : &add_module<FeedForward>("ffn", options.feed_forward(), fmt::format("{}.ffn", name_), build)),
+      experts_(options.experts.are_in(layer) ? &add_module<Experts>("ffn", options.feed_forward(), options.experts,
+                                                                    fmt::format("{}.ffn", name_), build)
+                                             : nullptr) {}
+
+nn::Module& Block::ffn() const {
+  if (dense_ != nullptr) return *dense_;
+  return *experts_;
+}
 
 // The branch before its dropout.
 ops::Dropped Block::dropped(const at::Tensor& branch, const char* name, const Batch& batch, const Pass& pass) const {
@@ -140,7 +124,9 @@ ops::ResidualStream Block::attend(ops::ResidualStream x, const ops::TokenPlaces&
 }
 
 ops::ResidualStream Block::feed_forward(ops::ResidualStream x, const Batch& batch, const Pass& pass) const {
-  const at::Tensor branch = ffn_.forward(ffn_norm_.forward(x, pass.deferred), batch, pass);
+  const at::Tensor y = ffn_norm_.forward(x, pass.deferred);
+  const at::Tensor branch =
+      dense_ != nullptr ? dense_->forward(y, batch, pass) : experts_->forward(y, ffn_norm_.weight.cut, batch, pass);
   // A branch that is dropped by samples as well cannot be added in the kernel of dropout.
   if (drops_paths_) return x + kept(branch, "ffn", batch, pass);
   return x + dropped(branch, "ffn", batch, pass);
@@ -148,7 +134,9 @@ ops::ResidualStream Block::feed_forward(ops::ResidualStream x, const Batch& batc
 
 std::vector<nn::Parameter*> Block::attention_parameters() { return joined_parameters(attention_norm_, attention_); }
 
-std::vector<nn::Parameter*> Block::ffn_parameters() { return joined_parameters(ffn_norm_, ffn_); }
+std::vector<nn::Parameter*> Block::ffn_parameters() { return joined_parameters(ffn_norm_, ffn()); }
+
+std::vector<nn::Buffer*> Block::ffn_buffers() { return ffn().buffers(); }
 
 Blocks::Blocks(const BlockOptions& options, const nn::Build& build) {
   for (int64_t layer = 0; layer < options.layers; ++layer) {

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "terrace/models/model.h"
+#include "terrace/models/transformer/experts.h"
+#include "terrace/models/transformer/feed_forward.h"
 #include "terrace/nn/layers.h"
 #include "terrace/ops/attention/self_attention.h"
 #include "terrace/ops/elements/activation.h"
@@ -35,6 +37,18 @@ struct BlockOptions {
   // The rate at which each layer drops the branches of whole samples (stochastic depth, Huang et al., arXiv
   // 1603.09382); empty for models that have none.
   std::vector<double> drop_paths = {};
+  ExpertOptions experts = {};
+
+  FeedForwardOptions feed_forward() const {
+    return {.width = width,
+            .inner_width = ffn_width,
+            .heads = heads.heads(),
+            .activation = activation,
+            .bias = bias,
+            .initial = initial,
+            .initial_of_outputs = initial_of_outputs,
+            .inner_dropout = inner_dropout};
+  }
 };
 
 // Pass::extension of a pass that continues sequences, whose keys and values the cache keeps. The batch is then one
@@ -62,19 +76,6 @@ class Attention : public nn::Module {
   nn::Norm *const query_norm_, *const key_norm_;  // null: none
 };
 
-class FeedForward : public nn::Module {
- public:
-  FeedForward(const BlockOptions& options, int64_t layer, const nn::Build& build);
-  at::Tensor forward(const at::Tensor& x, const Batch& batch, const Pass& pass) const;
-
- private:
-  ops::Activation activation_;
-  double dropout_;
-  int64_t columns_of_head_;  // of the inner width, for dropout
-  std::string name_;
-  nn::Linear &first_, &second_;
-};
-
 class Block : public nn::Module {
  public:
   Block(const BlockOptions& options, int64_t layer, const nn::Build& build);
@@ -84,8 +85,11 @@ class Block : public nn::Module {
   ops::ResidualStream feed_forward(ops::ResidualStream x, const Batch& batch, const Pass& pass) const;
   std::vector<nn::Parameter*> attention_parameters();
   std::vector<nn::Parameter*> ffn_parameters();
+  std::vector<nn::Buffer*> ffn_buffers();
+  Experts* experts() { return experts_; }  // null: the feed-forward is dense
 
  private:
+  nn::Module& ffn() const;
   ops::Dropped dropped(const at::Tensor& branch, const char* name, const Batch& batch, const Pass& pass) const;
   at::Tensor kept(const at::Tensor& branch, const char* name, const Batch& batch, const Pass& pass) const;
 
@@ -95,7 +99,8 @@ class Block : public nn::Module {
   nn::Norm& attention_norm_;
   Attention& attention_;
   nn::Norm& ffn_norm_;
-  FeedForward& ffn_;
+  FeedForward* const dense_;  // one of both
+  Experts* const experts_;
 };
 
 // All blocks of a model, which are its modules 0, 1, ..
@@ -104,6 +109,7 @@ class Blocks : public nn::Module {
   Blocks(const BlockOptions& options, const nn::Build& build);
   const Block& operator[](int64_t layer) const { return *blocks_.at(static_cast<size_t>(layer)); }
   Block& operator[](int64_t layer) { return *blocks_.at(static_cast<size_t>(layer)); }
+  const std::vector<Block*>& all() const { return blocks_; }
 
  private:
   std::vector<Block*> blocks_;

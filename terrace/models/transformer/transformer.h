@@ -13,7 +13,13 @@ class Transformer : public Model {
  public:
   int64_t num_units() const override { return 2 * layers_ + 2; }
   std::vector<nn::Parameter*> unit_parameters(int64_t unit) override;
+  std::vector<nn::Buffer*> unit_buffers(int64_t unit) override;
   Tensors forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) override;
+  // Models with experts have two: "expert_loads", the tokens of each expert in each sparse layer, layer by layer; and
+  // "router_losses", over samples and layers: the balance loss, and the mean over tokens of logsumexp squared.
+  std::vector<Tally> tallies() const override;
+  std::vector<std::vector<double>> take_tallies() override;
+  void end_step(const std::vector<std::vector<double>>& tallies) override;
   at::Device device() const override { return build_.device; }
 
  protected:
@@ -35,6 +41,8 @@ class Transformer : public Model {
  private:
   static int64_t layer_of(int64_t unit) { return (unit - 1) / 2; }
   static bool is_attention(int64_t unit) { return unit % 2 == 1; }
+  // The sparse layers' experts, in order.
+  std::vector<Experts*> all_experts() const;
 
   int64_t layers_;
   nn::Build build_;

@@ -40,6 +40,15 @@ UnitRow embedding(const ModelConfig& config, const UnitTableOptions& options, bo
   return unit.finished();
 }
 
+layers::ExpertLayout expert_layout(const ExpertsConfig& experts, layers::Activation activation) {
+  return {.number = experts.number,
+          .per_token = experts.per_token,
+          .width = experts.width,
+          .activation = activation,
+          .bias = experts.bias,
+          .counts_sequences = experts.balance_loss > 0};
+}
+
 layers::TransformerLayout block_layout(const ModelConfig& config, bool by_document) {
   const layers::Activation activation = activation_of(config);
   layers::TransformerLayout layout{.layers = config.layers,
@@ -59,6 +68,10 @@ layers::TransformerLayout block_layout(const ModelConfig& config, bool by_docume
                                    .qkv_bias = config.has_qkv_bias(),
                                    .dropout = config.dropout,
                                    .attention_dropout = config.attention_dropout,
+                                   .experts = expert_layout(config.experts, activation),
+                                   .dense_layers = config.experts.dense_layers,
+                                   .shared_experts = config.experts.shared,
+                                   .shared_gate = config.experts.shared_gate,
                                    .by_document = by_document};
   if (by_document) layout.attention_tensors = {"positions", "documents", "document_starts"};
   return layout;

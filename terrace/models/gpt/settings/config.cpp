@@ -10,6 +10,7 @@ void derive(ModelConfig& model) {
   if (model.kv_heads == 0) model.kv_heads = model.heads;
   if (model.head_dim == 0) model.head_dim = model.width / model.heads;
   if (model.ffn_width == 0) model.ffn_width = 4 * model.width;
+  if (model.experts.number > 0 && model.experts.width == 0) model.experts.width = model.ffn_width;
 }
 
 const ModelConfig& model_of(const config::Config& config) {

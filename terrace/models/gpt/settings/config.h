@@ -15,6 +15,28 @@ enum class Positions { learned, rotary };
 enum class RopeScaling { none, linear, llama3 };
 enum class Norm { layernorm, rmsnorm };
 enum class Activation { gelu, swiglu, gelu_erf };
+enum class Router { softmax, sigmoid };
+
+// The keys of sparse feed-forward layers: a router gives each token to a few of many experts (docs/experts.md).
+struct ExpertsConfig {
+  int64_t number = 0;        // 0: every feed-forward layer is dense
+  int64_t per_token = 2;     // experts that compute a token
+  int64_t width = 0;         // inner, of one expert; 0 in the file means ffn_width
+  int64_t shared = 0;        // experts that compute every token, as one feed-forward layer so many times as wide
+  bool shared_gate = false;  // their sum is multiplied by a sigmoid of the token
+  int64_t dense_layers = 0;  // the first layers, which have a dense feed-forward of ffn_width
+  Router router = Router::softmax;
+  bool normalise = true;      // the weights of a token's experts are divided by their sum
+  double factor = 1.0;        // of these weights
+  int64_t groups = 1;         // of neighbouring experts
+  int64_t groups_kept = 1;    // groups from which a token's experts come
+  bool bias = false;          // added to the scores for the choice alone
+  double bias_rate = 0.001;   // by which a step moves it towards even loads
+  double balance_loss = 0.0;  // factor of the balance loss of each sequence
+  double z_loss = 0.0;        // factor of the mean square of logsumexp of the router's scores
+
+  bool operator==(const ExpertsConfig&) const = default;
+};
 
 struct ModelConfig {
   int64_t layers = 0;
@@ -45,12 +67,14 @@ struct ModelConfig {
   double dropout = 0.0;            // on embeddings and residuals
   double attention_dropout = 0.0;  // above 0: an unfused path
   double init_std = 0.02;          // the deviation of output projections is divided by sqrt(2 * layers)
+  ExpertsConfig experts = {};
 
   int64_t padded_vocabulary() const {
     return (vocabulary + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
   }
   bool has_window() const { return window > 0 && window < sequence; }  // whether some token does not see all before it
   bool has_qkv_bias() const { return bias || qkv_bias; }
+  int64_t sparse_layers() const { return experts.number > 0 ? layers - experts.dense_layers : 0; }
   bool operator==(const ModelConfig&) const = default;
 };
 
@@ -83,6 +107,10 @@ struct Names<models::gpt::Norm> {
 template <>
 struct Names<models::gpt::Activation> {
   static constexpr std::array<std::string_view, 3> words = {"gelu", "swiglu", "gelu_erf"};
+};
+template <>
+struct Names<models::gpt::Router> {
+  static constexpr std::array<std::string_view, 2> words = {"softmax", "sigmoid"};
 };
 
 }  // namespace terrace::config

@@ -90,6 +90,7 @@ std::vector<config::Key> keys() {
                  "Dropout rate of attention weights; above 0, attention takes a slower path without the fused kernel.");
   model.optional("init_std", &M::init_std, Real{}, OnResume::fixed,
                  "Standard deviation of initial weights; that of output projections is divided by sqrt(2 * `layers`).");
+  add_expert_keys(list);
   return list;
 }
 

@@ -79,6 +79,8 @@ std::string tensor_fits_groups(const Config& c) {
 }
 
 std::string tensor_divides_ffn(const Config& c) {
+  const ExpertsConfig& experts = model_of(c).experts;
+  if (experts.number > 0 && experts.dense_layers == 0) return "";  // no layer has ffn_width
   return tensor_divides(c, "model.ffn_width",
                         model_of(c).ffn_width > 0 ? model_of(c).ffn_width : 4 * model_of(c).width);
 }
@@ -166,7 +168,7 @@ std::string initial_spread(const Config& c) {
 }  // namespace
 
 std::vector<config::Rule> rules() {
-  return {
+  std::vector<config::Rule> list = {
       {{"model.heads", "model.width"}, heads_divide_width},
       {{"model.kv_heads", "model.heads"}, kv_heads_divide_heads},
       {{"model.positions", "model.head_dim", "model.heads", "model.width"}, rotary_needs_even_heads},
@@ -174,7 +176,7 @@ std::vector<config::Rule> rules() {
       {{"train.steps", "train.global_batch", "model.sequence"}, tokens_can_be_counted},
       {{"layout.tensor", "model.heads"}, tensor_divides_heads},
       {{"layout.tensor", "model.kv_heads", "model.heads"}, tensor_fits_groups},
-      {{"layout.tensor", "model.ffn_width", "model.width"}, tensor_divides_ffn},
+      {{"layout.tensor", "model.ffn_width", "model.width", "model.experts", "model.dense_layers"}, tensor_divides_ffn},
       {{"layout.tensor", "model.vocabulary", "model.vocabulary_multiple"}, tensor_divides_vocabulary},
       {{"layout.sequence_parallel", "layout.tensor", "model.sequence"}, sequence_is_cut},
       {{"layout.context", "layout.sequence_parallel", "layout.tensor", "model.sequence", "model.window"},
@@ -182,11 +184,13 @@ std::vector<config::Rule> rules() {
       {{"layout.context", "layout.context_route", "layout.tensor", "model.heads", "model.attention_dropout"},
        context_divides_heads},
   };
+  add_expert_rules(list);
+  return list;
 }
 
 std::vector<config::IdleRule> idle_rules() {
   const std::vector<std::string> scaling_keys = {"model.positions", "model.rope_scaling"};
-  return {
+  std::vector<config::IdleRule> list = {
       {.key = "model.rope_theta", .causes = {"model.positions"}, .beside = theta},
       {.key = "model.rope_scaling", .causes = {"model.positions"}, .off = "\"none\"", .beside = theta},
       {.key = "model.rope_factor", .causes = scaling_keys, .beside = stretched},
@@ -197,6 +201,8 @@ std::vector<config::IdleRule> idle_rules() {
       {.key = "model.window", .causes = {"model.sequence"}, .off = "0", .beside = limited},
       {.key = "model.init_std", .causes = {"train.initial_weights"}, .beside = initial_spread},
   };
+  add_expert_idle_rules(list);
+  return list;
 }
 
 }  // namespace terrace::models::gpt
