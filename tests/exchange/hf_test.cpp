@@ -44,7 +44,8 @@ std::vector<SmallModel> expressible_models() {
   stretched.rope_factor = 2.5;
   std::vector<SmallModel> models = {{"gpt2", gpt2},   {"gpt2 untied", untied}, {"gpt2 without biases", plain},
                                     {"llama", llama}, {"llama tied", tied},    {"llama stretched", stretched}};
-  models.insert(models.end(), small.begin() + 3, small.end());  // those that are named after models of others
+  // The models that are named after those of others; the last one has experts that no layout here has.
+  models.insert(models.end(), small.begin() + 3, small.end() - 1);
   return models;
 }
 
@@ -129,6 +130,19 @@ std::vector<Json> their_models() {
   windowed.update({{"use_sliding_window", true}, {"sliding_window", 3}, {"max_window_layers", 0}});
   Json unlimited = qwen2;
   unlimited.update({{"use_sliding_window", true}, {"sliding_window", nullptr}, {"max_window_layers", 0}});
+  Json mixtral = qwen2, qwen2_moe = qwen2, qwen3_moe = qwen3;
+  mixtral.update({{"model_type", "mixtral"}, {"num_local_experts", 5}, {"num_experts_per_tok", 2}});
+  qwen2_moe.update({{"model_type", "qwen2_moe"},
+                    {"num_experts", 5},
+                    {"num_experts_per_tok", 3},
+                    {"moe_intermediate_size", 9},
+                    {"shared_expert_intermediate_size", 27}});
+  qwen3_moe.update({{"model_type", "qwen3_moe"},
+                    {"num_experts", 7},
+                    {"num_experts_per_tok", 2},
+                    {"moe_intermediate_size", 11},
+                    {"norm_topk_prob", true},
+                    {"mlp_only_layers", {0}}});
   Json erf = gpt2;
   erf["activation_function"] = "gelu";
   return {{{"config", gpt2}},
@@ -140,6 +154,9 @@ std::vector<Json> their_models() {
           {{"config", mistral}},
           {{"config", windowed}},
           {{"config", unlimited}},
+          {{"config", mixtral}},
+          {{"config", qwen2_moe}},
+          {{"config", qwen3_moe}, {"max_shard_size", "12KB"}},
           {{"config", erf}}};
 }
 
@@ -233,7 +250,8 @@ class Damaged {
 TEST(Import, UnsupportedConfigurationsAreRefusedByKeyAndValue) {
   const std::vector<std::tuple<std::string, Json, std::string>> cases{
       {"model_type", "mamba",
-       "model_type = \"mamba\" is not read; these are: \"gpt2\", \"llama\", \"mistral\", \"qwen2\", \"qwen3\""},
+       "model_type = \"mamba\" is not read; these are: \"gpt2\", \"llama\", \"mistral\", \"mixtral\", \"qwen2\", "
+       "\"qwen2_moe\", \"qwen3\", \"qwen3_moe\""},
       {"activation_function", "relu", "activation_function = \"relu\""},
       {"scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx = true; terrace has false only"},
       {"embd_pdrop", 0.5, "embd_pdrop = 0.5"},

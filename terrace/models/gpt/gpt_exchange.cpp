@@ -14,7 +14,9 @@ constexpr const char* head_name = "lm_head.weight";
 
 }  // namespace
 
-std::vector<std::string> GptExchange::hf_types() const { return {"gpt2", "llama", "mistral", "qwen2", "qwen3"}; }
+std::vector<std::string> GptExchange::hf_types() const {
+  return {"gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"};
+}
 
 std::vector<std::string> GptExchange::read_hf_config(const Json& json, const std::string& name,
                                                      config::Config& config) const {

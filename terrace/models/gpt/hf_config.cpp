@@ -299,6 +299,72 @@ ModelConfig from_mistral(const Json& json, const Source& source, const std::stri
   return config;
 }
 
+// The keys that models with experts have in common; those of a size have no default here.
+void read_experts(const Source& source, const char* number, ModelConfig& config) {
+  ExpertsConfig& experts = config.experts;
+  experts.number = source.get<int64_t>(number);
+  experts.per_token = source.get<int64_t>("num_experts_per_tok");
+  source.expect("router_jitter_noise", 0.0);
+  // transformers adds a balance loss in training where output_router_logits says so, by another definition.
+  source.has("router_aux_loss_coef");
+  source.has("output_router_logits");
+}
+
+ModelConfig from_mixtral(const Json& json, const Source& source, const std::string& name) {
+  ModelConfig config = from_common(json, source, name, 8);
+  config.norm_epsilon = source.get<double>("rms_norm_eps", 1e-5);
+  if (!source.has("rope_parameters")) config.rope_theta = source.get<double>("rope_theta", 1e6);
+  set_window(config, source.get<int64_t>("sliding_window", config.sequence, config.sequence));
+  read_experts(source, "num_local_experts", config);
+  config.experts.width = config.ffn_width;
+  return config;
+}
+
+// Sparse layers from the one after those of mlp_only_layers on.
+void read_experts_of_qwen(const Json& json, const Source& source, const std::string& name, ModelConfig& config) {
+  read_experts(source, "num_experts", config);
+  source.expect<int64_t>("decoder_sparse_step", 1);
+  ExpertsConfig& experts = config.experts;
+  experts.width = source.get<int64_t>("moe_intermediate_size");
+  experts.normalise = source.get<bool>("norm_topk_prob", false);
+  if (!source.has("mlp_only_layers")) return;
+  const auto dense = source.get<std::vector<int64_t>>("mlp_only_layers");
+  for (const int64_t layer : dense) {
+    if (layer < std::ssize(dense)) continue;
+    throw UserError::of("{}: mlp_only_layers = {}; terrace has dense layers before all sparse ones only", name,
+                        json.at("mlp_only_layers").dump());
+  }
+  experts.dense_layers = std::ssize(dense);
+}
+
+ModelConfig from_qwen2_moe(const Json& json, const Source& source, const std::string& name) {
+  source.expect("qkv_bias", true);
+  ModelConfig config = from_common(json, source, name, 16);
+  config.qkv_bias = true;
+  read_window_of_qwen(json, source, name, config);
+  read_experts_of_qwen(json, source, name, config);
+  ExpertsConfig& experts = config.experts;
+  const auto shared = source.get<int64_t>("shared_expert_intermediate_size");
+  if (shared == 0 || shared % experts.width != 0) {
+    throw UserError::of(
+        "{}: shared_expert_intermediate_size = {} is no multiple of moe_intermediate_size = {}; terrace's shared "
+        "experts are some times as wide as one expert",
+        name, shared, experts.width);
+  }
+  experts.shared = shared / experts.width;
+  experts.shared_gate = true;
+  return config;
+}
+
+ModelConfig from_qwen3_moe(const Json& json, const Source& source, const std::string& name) {
+  source.expect("attention_bias", false);
+  ModelConfig config = from_common(json, source, name, 4);
+  config.qk_norm = true;
+  read_window_of_qwen(json, source, name, config);
+  read_experts_of_qwen(json, source, name, config);
+  return config;
+}
+
 ModelConfig from_qwen3(const Json& json, const Source& source, const std::string& name) {
   source.expect("attention_bias", false);
   ModelConfig config = from_common(json, source, name, 32);
@@ -306,6 +372,31 @@ ModelConfig from_qwen3(const Json& json, const Source& source, const std::string
   config.qk_norm = true;
   read_window_of_qwen(json, source, name, config);
   return config;
+}
+
+}  // namespace
+
+namespace {
+
+// The keys of Qwen 2 MoE and Qwen 3 MoE.
+Json qwen_experts(const ModelConfig& config, HfKind kind) {
+  const ExpertsConfig& experts = config.experts;
+  Json json = {{"num_experts", experts.number},
+               {"num_experts_per_tok", experts.per_token},
+               {"moe_intermediate_size", experts.width},
+               {"norm_topk_prob", experts.normalise},
+               {"decoder_sparse_step", 1},
+               {"mlp_only_layers", Json::array()}};
+  for (int64_t layer = 0; layer < experts.dense_layers; ++layer) json["mlp_only_layers"].push_back(layer);
+  if (kind == HfKind::qwen3_moe) {
+    json.update({{"architectures", {"Qwen3MoeForCausalLM"}}, {"model_type", "qwen3_moe"}, {"attention_bias", false}});
+  } else {
+    json.update({{"architectures", {"Qwen2MoeForCausalLM"}},
+                 {"model_type", "qwen2_moe"},
+                 {"qkv_bias", true},
+                 {"shared_expert_intermediate_size", experts.shared * experts.width}});
+  }
+  return json;
 }
 
 }  // namespace
@@ -318,6 +409,15 @@ Json hf_config(const ModelConfig& config) {
     json.update({{"architectures", {"Qwen2ForCausalLM"}}, {"model_type", "qwen2"}});
   } else if (kind == HfKind::qwen3) {
     json.update({{"architectures", {"Qwen3ForCausalLM"}}, {"model_type", "qwen3"}, {"attention_bias", false}});
+  } else if (kind == HfKind::qwen2_moe || kind == HfKind::qwen3_moe) {
+    json.update(qwen_experts(config, kind));
+  } else if (kind == HfKind::mixtral) {
+    json.update({{"architectures", {"MixtralForCausalLM"}},
+                 {"model_type", "mixtral"},
+                 {"intermediate_size", config.experts.width},
+                 {"num_local_experts", config.experts.number},
+                 {"num_experts_per_tok", config.experts.per_token},
+                 {"sliding_window", nullptr}});
   } else if (kind == HfKind::mistral) {
     json.update({{"architectures", {"MistralForCausalLM"}}, {"model_type", "mistral"}});
   } else {
@@ -326,10 +426,11 @@ Json hf_config(const ModelConfig& config) {
                  {"attention_bias", config.bias},
                  {"mlp_bias", config.bias}});
   }
-  if (kind == HfKind::qwen2 || kind == HfKind::qwen3) json["use_sliding_window"] = config.window > 0;
+  const bool windows_by_layer = kind != HfKind::mistral && kind != HfKind::mixtral && kind != HfKind::llama;
+  if (windows_by_layer) json["use_sliding_window"] = config.window > 0;
   if (config.window > 0) {
     json["sliding_window"] = config.window;
-    if (kind != HfKind::mistral) json["max_window_layers"] = 0;  // layers before the first with a window
+    if (windows_by_layer) json["max_window_layers"] = 0;  // layers before the first with a window
   }
   return json;
 }
@@ -342,6 +443,9 @@ ModelConfig read_model(const Json& json, const Source& source, const std::string
   if (type == "llama") return from_llama(json, source, name);
   if (type == "qwen2") return from_qwen2(json, source, name);
   if (type == "qwen3") return from_qwen3(json, source, name);
+  if (type == "mixtral") return from_mixtral(json, source, name);
+  if (type == "qwen2_moe") return from_qwen2_moe(json, source, name);
+  if (type == "qwen3_moe") return from_qwen3_moe(json, source, name);
   TERRACE_CHECK(type == "mistral", "a model_type {} that no GPT has", type);
   return from_mistral(json, source, name);
 }

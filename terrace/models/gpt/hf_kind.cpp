@@ -27,6 +27,10 @@ void need_none(Differences& differences, const char* key, bool found) {
   if (found) differences.push_back(fmt::format("model.{} = false instead of true", key));
 }
 
+void need_number(Differences& differences, const char* key, int64_t wanted, int64_t found) {
+  if (wanted != found) differences.push_back(fmt::format("model.{} = {} instead of {}", key, wanted, found));
+}
+
 Differences differences_from_gpt2(const ModelConfig& config) {
   Differences differences;
   need(differences, "positions", Positions::learned, config.positions);
@@ -34,6 +38,7 @@ Differences differences_from_gpt2(const ModelConfig& config) {
   if (config.activation == Activation::swiglu) need(differences, "activation", Activation::gelu, config.activation);
   need_none(differences, "qk_norm", config.qk_norm);
   if (config.window > 0) differences.push_back(fmt::format("model.window = 0 instead of {}", config.window));
+  need_number(differences, "experts", 0, config.experts.number);
   if (config.kv_heads != config.heads) {
     differences.push_back(fmt::format("kv_heads = heads = {} instead of {}", config.heads, config.kv_heads));
   }
@@ -46,6 +51,10 @@ Differences differences_from_gpt2(const ModelConfig& config) {
 
 // The layout after Llama's whose features the model has.
 HfKind kind_after_llama(const ModelConfig& config) {
+  if (config.experts.number > 0) {
+    if (config.qk_norm) return HfKind::qwen3_moe;
+    return config.qkv_bias || config.experts.shared > 0 ? HfKind::qwen2_moe : HfKind::mixtral;
+  }
   if (config.qk_norm) return HfKind::qwen3;
   if (config.qkv_bias) return HfKind::qwen2;
   return config.window > 0 ? HfKind::mistral : HfKind::llama;
@@ -63,8 +72,38 @@ std::string_view name_of(HfKind kind) {
       return "Qwen 3";
     case HfKind::mistral:
       return "Mistral";
+    case HfKind::mixtral:
+      return "Mixtral";
+    case HfKind::qwen2_moe:
+      return "Qwen 2 MoE";
+    case HfKind::qwen3_moe:
+      return "Qwen 3 MoE";
   }
   return "";
+}
+
+// The needs of the layouts with experts.
+void need_experts(Differences& differences, HfKind kind, const ModelConfig& config) {
+  const ExpertsConfig& experts = config.experts;
+  need(differences, "router", Router::softmax, experts.router);
+  need_none(differences, "router_bias", experts.bias);
+  need_number(differences, "expert_groups", 1, experts.groups);
+  if (experts.factor != 1) differences.push_back(fmt::format("model.router_factor = 1 instead of {}", experts.factor));
+  need_none(differences, "bias", config.bias);
+  if (kind == HfKind::qwen2_moe) {
+    if (!config.qkv_bias) differences.emplace_back("model.qkv_bias = true instead of false");
+    if (config.heads * config.head_dim != config.width) {
+      differences.push_back(
+          fmt::format("heads * head_dim = width = {} instead of {} * {}", config.width, config.heads, config.head_dim));
+    }
+    if (experts.shared == 0) differences.emplace_back("model.shared_experts above 0");
+    if (!experts.shared_gate) differences.emplace_back("model.shared_gate = true instead of false");
+    return;
+  }
+  need_number(differences, "shared_experts", 0, experts.shared);
+  if (kind != HfKind::mixtral) return;
+  need_number(differences, "dense_layers", 0, experts.dense_layers);
+  if (!experts.normalise) differences.emplace_back("model.router_normalise = true instead of false");
 }
 
 Differences differences_from(HfKind kind, const ModelConfig& config) {
@@ -76,6 +115,8 @@ Differences differences_from(HfKind kind, const ModelConfig& config) {
     need_none(differences, "bias", config.bias);
     need_none(differences, "qkv_bias", config.qkv_bias);
   }
+  if (config.experts.number > 0) need_experts(differences, kind, config);
+  if (kind == HfKind::qwen3_moe || kind == HfKind::mixtral) need_none(differences, "qkv_bias", config.qkv_bias);
   return differences;
 }
 

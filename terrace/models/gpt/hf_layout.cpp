@@ -55,9 +55,11 @@ class Table {
         add(theirs + "self_attn.k_norm.weight", {config_.head_dim}, ours + "attention.key_norm.weight");
       }
       add(theirs + "post_attention_layernorm.weight", {width}, ours + "ffn_norm.weight");
-      add_linear(theirs + "mlp.gate_proj", width, inner, ours + "ffn.first", config_.bias, one_of_pairs(0));
-      add_linear(theirs + "mlp.up_proj", width, inner, ours + "ffn.first", config_.bias, one_of_pairs(1));
-      add_linear(theirs + "mlp.down_proj", inner, width, ours + "ffn.second", config_.bias);
+      if (config_.experts.number > 0 && layer >= config_.experts.dense_layers) {
+        add_experts(theirs, ours + "ffn");
+      } else {
+        add_gated(theirs + "mlp", {"gate_proj", "up_proj", "down_proj"}, ours + "ffn", inner, config_.bias);
+      }
     }
     add("model.norm.weight", {width}, "head.norm.weight");
     add_head();
@@ -76,10 +78,45 @@ class Table {
   }
 
   // Rows of SwiGLU's first matrix are pairs of gate and up.
-  View one_of_pairs(int64_t which) const {
-    return [inner = config_.ffn_width, which](const at::Tensor& first) {
-      return first.unflatten(0, {inner, 2}).select(1, which);
-    };
+  static View one_of_pairs(int64_t inner, int64_t which) {
+    return [inner, which](const at::Tensor& first) { return first.unflatten(0, {inner, 2}).select(1, which); };
+  }
+
+  // The names of the three matrices.
+  struct GatedNames {
+    const char *gate, *up, *down;
+  };
+
+  void add_gated(const std::string& theirs, const GatedNames& names, const std::string& ours, int64_t inner,
+                 bool bias) {
+    const int64_t width = config_.width;
+    add_linear(theirs + "." + names.gate, width, inner, ours + ".first", bias, one_of_pairs(inner, 0));
+    add_linear(theirs + "." + names.up, width, inner, ours + ".first", bias, one_of_pairs(inner, 1));
+    add_linear(theirs + "." + names.down, inner, width, ours + ".second", bias);
+  }
+
+  void add_experts(const std::string& theirs, const std::string& ours) {
+    const ExpertsConfig& experts = config_.experts;
+    const bool mixtral = hf_kind(config_) == HfKind::mixtral;
+    const std::string block = theirs + (mixtral ? "block_sparse_moe" : "mlp");
+    const GatedNames names = mixtral ? GatedNames{"w1", "w3", "w2"} : GatedNames{"gate_proj", "up_proj", "down_proj"};
+    add_linear(block + ".gate", config_.width, experts.number, ours + ".router", false);
+    for (int64_t expert = 0; expert < experts.number; ++expert) {
+      const std::string one = fmt::format("{}.experts.{}.", block, expert);
+      const auto half = [inner = experts.width, expert](int64_t which) -> View {
+        return [pairs = one_of_pairs(inner, which), expert](const at::Tensor& all) {
+          return pairs(all.select(0, expert));
+        };
+      };
+      const Shape first = {experts.width, config_.width}, second = {config_.width, experts.width};
+      add(one + names.gate + ".weight", first, ours + ".experts.first.weight", half(0));
+      add(one + names.up + ".weight", first, ours + ".experts.first.weight", half(1));
+      add(one + names.down + ".weight", second, ours + ".experts.second.weight",
+          [expert](const at::Tensor& all) { return all.select(0, expert); });
+    }
+    if (experts.shared == 0) return;
+    add_gated(block + ".shared_expert", names, ours + ".shared", experts.shared * experts.width, false);
+    if (experts.shared_gate) add_linear(block + ".shared_expert_gate", config_.width, 1, ours + ".shared_gate", false);
   }
 
   void add(std::string name, Shape shape, std::string parameter, View view = whole) {
