@@ -249,6 +249,7 @@ Prediction predict(const SimulatedStep& step) {
   const machine::Device& device = step.target.machine.device;
   Prediction prediction;
   prediction.parameters = schedule::elements(run.table());
+  prediction.active_parameters = schedule::active_elements(run.table());
   prediction.model_flops = micro_batches * schedule::counted_flops(run.table());
   prediction.hardware_flops = prediction.model_flops + micro_batches * recomputed_flops(run);
   prediction.micro_batches = run.pipeline.micro_batches;

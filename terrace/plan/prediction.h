@@ -57,13 +57,14 @@ struct StagePrediction {
 struct Prediction {
   std::string reason;  // why the run is not feasible; "" if it is
 
-  int64_t parameters = 0;     // of the model
-  double model_flops = 0;     // of a step on all ranks: forward and backward, as MFU counts them
-  double hardware_flops = 0;  // model_flops and what recompute repeats
-  int64_t micro_batches = 1;  // of a step on each data-parallel rank
-  int64_t samples = 0;        // of a step
-  int64_t items = 0;          // such as tokens, of a step
-  double peak_flops = 0;      // of all devices together
+  int64_t parameters = 0;         // of the model
+  int64_t active_parameters = 0;  // that a token uses
+  double model_flops = 0;         // of a step on all ranks: forward and backward, as MFU counts them
+  double hardware_flops = 0;      // model_flops and what recompute repeats
+  int64_t micro_batches = 1;      // of a step on each data-parallel rank
+  int64_t samples = 0;            // of a step
+  int64_t items = 0;              // such as tokens, of a step
+  double peak_flops = 0;          // of all devices together
 
   double step_seconds = 0;
   // The parts of the stages' time that wait for other stages, see StagePrediction.

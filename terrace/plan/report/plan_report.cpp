@@ -278,6 +278,7 @@ Json json_of(const Plan& plan) {
                {"devices", plan.target.devices},
                {"fp8_products", plan.target.block_products == BlockProducts::fp8},
                {"parameters", prediction.parameters},
+               {"active_parameters", prediction.active_parameters},
                {"model_flops", prediction.model_flops},
                {"hardware_flops", prediction.hardware_flops},
                {"step_seconds", prediction.step_seconds},
@@ -335,9 +336,12 @@ std::string prediction_text(const Plan& plan) {
   const Prediction& prediction = plan.prediction;
   std::string text = layout_line(plan) + "\n" + products_line(plan.target);
   text += prediction.feasible() ? "fits\n" : fmt::format("does not fit: {}\n", prediction.reason);
-  text += fmt::format("{} parameters; a step of {} {}: {:.4g} FLOPs of the model, {:.4g} executed\n",
-                      format_count(prediction.parameters), format_count(prediction.samples),
-                      plan.config.family->samples, prediction.model_flops, prediction.hardware_flops);
+  const bool all_active = prediction.active_parameters == prediction.parameters;
+  text += fmt::format("{} parameters{}; a step of {} {}: {:.4g} FLOPs of the model, {:.4g} executed\n",
+                      format_count(prediction.parameters),
+                      all_active ? "" : fmt::format(", {} of them active", format_count(prediction.active_parameters)),
+                      format_count(prediction.samples), plan.config.family->samples, prediction.model_flops,
+                      prediction.hardware_flops);
   const std::string sizes = sizes_text(plan);
   if (!sizes.empty()) text += sizes + "\n";
   text += fmt::format("step {}, {:.4g} {}/s, MFU {}, HFU {}, bubble {}\n", format_seconds(prediction.step_seconds),
