@@ -52,6 +52,12 @@ folder = "nothing is written"
 const Keys llama = {"model.positions=rotary", "model.norm=rmsnorm", "model.activation=swiglu", "model.tied_head=false",
                     "model.bias=false",       "model.heads=4",      "model.kv_heads=2"};
 
+// A bias moves the choices from step to step.
+const Keys sparse = {"model.experts=6",         "model.experts_per_token=2", "model.expert_width=20",
+                     "model.shared_experts=1",  "model.expert_groups=3",     "model.expert_groups_kept=2",
+                     "model.router_bias=true",  "model.router=sigmoid",      "model.balance_loss=0.1",
+                     "model.router_z_loss=0.01"};
+
 Keys operator+(Keys keys, const Keys& more) {
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;
@@ -78,6 +84,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{4, llama + Keys{"layout.sharding=hybrid", "layout.shard_group=2", "data.reset_at_documents=true"}},
         Case{4, {"layout.shard_gradients=2", "layout.shard_optimizer=4", "model.attention_dropout=0.1"}},
         Case{2, {"layout.tensor=2", "model.heads=4", "model.dropout=0.1", "model.attention_dropout=0.1"}},
+        Case{4, llama + sparse + Keys{"layout.tensor=2", "layout.sequence_parallel=true", "layout.sharding=zero3"}},
+        Case{4, llama + sparse + Keys{"layout.pipeline=2", "layout.context=2", "train.recompute=full"}},
+        Case{2, llama + sparse + Keys{"layout.pipeline=2", "layout.schedule=zb-h1", "train.precision=bf16"}},
         Case{4, llama + Keys{"layout.tensor=4", "layout.sequence_parallel=true", "data.reset_at_documents=true"}},
         Case{4, llama + Keys{"layout.tensor=2", "layout.sequence_parallel=true", "layout.sharding=zero3"}},
         Case{2, {"layout.pipeline=2", "train.micro_batch=2"}},
