@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "terrace/models/families.h"
+#include "terrace/models/gpt/cost/unit_table.h"
 #include "terrace/models/gpt/model.h"
 #include "terrace/models/model.h"
 #include "tests/models/gpt_formulas.h"
