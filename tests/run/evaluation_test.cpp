@@ -34,6 +34,7 @@ const std::vector<EvaluationLayout> evaluation_layouts = {{1, {}},
                                                           {2, {"layout.sharding=zero3"}},
                                                           {3, {"layout.sharding=zero1"}},
                                                           {2, {"layout.pipeline=2"}},
+                                                          {3, {"model.experts=4", "layout.sharding=zero1"}},
                                                           {2, {"layout.tensor=2"}}};
 
 // Stops the run on one rank before a batch of an evaluation, as a signal to that process would, and records what had

@@ -87,7 +87,7 @@ at::Tensor Experts::routed(const at::Tensor& x, const ops::Cut* cut, const Pass&
 }
 
 ops::RouterLosses Experts::losses_of(const at::Tensor& x, const ops::Cut* cut, const Pass& pass) const {
-  ops::RouterLosses losses{.sequences = x.size(0)};
+  ops::RouterLosses losses{.sequences = std::max<int64_t>(1, x.size(0))};
   if (!pass.training) return losses;
   losses.length = x.size(1) * ranks_of_sequence(cut, pass);
   losses.balance_scale = pass.sample_scale * options_.balance_loss;
