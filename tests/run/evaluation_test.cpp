@@ -34,7 +34,6 @@ const std::vector<EvaluationLayout> evaluation_layouts = {{1, {}},
                                                           {2, {"layout.sharding=zero3"}},
                                                           {3, {"layout.sharding=zero1"}},
                                                           {2, {"layout.pipeline=2"}},
-                                                          {3, {"model.experts=4", "layout.sharding=zero1"}},
                                                           {2, {"layout.tensor=2"}}};
 
 // Stops the run on one rank before a batch of an evaluation, as a signal to that process would, and records what had
@@ -229,6 +228,22 @@ TEST_F(EvaluationTest, ALimitedEvaluationTakesTheSameSamplesAtEveryLayout) {
       EXPECT_NEAR(evaluation.all.loss, one->all.loss, 1e-6 * one->all.loss);
       ASSERT_EQ(evaluation.by_dataset.size(), 2u);
       for (size_t i : {0u, 1u}) EXPECT_NEAR(evaluation.by_dataset[i].loss, one->by_dataset[i].loss, 1e-5);
+    });
+  }
+}
+
+// In the last round some of these ranks have no sample to route.
+TEST_F(EvaluationTest, ExpertsOnRanksWithoutSamplesHaveTheLossOfOneRank) {
+  std::optional<train::Evaluation> one;
+  for (const int64_t ranks : {1, 4, 6}) {
+    const config::Config config = config_of({ranks, {}}, {"model.experts=4", "data.validation_share=0.3"});
+    comm::run_threads(ranks, {}, [&](comm::World& world) {
+      train::Trainer trainer(config, {}, {}, &world);
+      EXPECT_NE(text_of(trainer).samples(data::Split::validation) % 4, 0u);
+      const train::Evaluation evaluation = trainer.evaluate(0).value();
+      if (ranks == 1) one = evaluation;
+      EXPECT_NEAR(evaluation.all.loss, one->all.loss, 1e-6 * one->all.loss);
+      EXPECT_EQ(evaluation.all.count, one->all.count);
     });
   }
 }
