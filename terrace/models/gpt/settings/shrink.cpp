@@ -51,6 +51,7 @@ void shrink_width(ModelConfig& model, const config::LayoutConfig& layout, const 
   model.head_dim = std::min(before.head_dim, head_dim);
   model.width = in_proportion(before.width, model.heads * model.head_dim, before.heads * before.head_dim);
   model.ffn_width = rounded_up(in_proportion(before.ffn_width, model.width, before.width), tensor);
+  if (model.experts.number == 0) return;
   model.experts.width = rounded_up(in_proportion(before.experts.width, model.width, before.width), tensor);
 }
 
