@@ -115,6 +115,7 @@ struct LayoutConfig {
   std::vector<std::string> order = {"pipeline", "data", "tensor"};  // axes of the mesh, outermost first
   int64_t tensor = 1;                                               // ranks among which the matrices of a layer are cut
   bool sequence_parallel = false;  // hidden states between these matrices are cut along the sequence
+  int64_t experts = 1;             // ranks that divide the experts of each layer
   int64_t context = 1;             // ranks among which the positions of each sample are cut
   ContextRoute context_route = ContextRoute::automatic;
   Sharding sharding = Sharding::ddp;

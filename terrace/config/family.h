@@ -64,6 +64,8 @@ struct Settings {
   // Whether the positions of a sample can be cut over ranks (layout.context): schedule::Description::context_work()
   // and data::DataOfFamily::cut_positions() then say how.
   bool cuts_positions = false;
+  // Whether models of the family may have experts, which layout.experts divides.
+  bool has_experts = false;
   // The names of those sizes of a micro-batch that do not follow from its number of samples, such as atoms and edges:
   // of a family without equal shares. train.micro_batch_sizes may limit them; schedule::Description::sample_sizes() and
   // every data::MicroBatch state them.

@@ -153,6 +153,9 @@ void add_layout_keys(std::vector<Key>& list) {
                   "How attention reaches the keys and values of other context ranks. ring: passed on from rank to rank "
                   "while the ones at hand are used; gather: all at once; heads: an all-to-all, after which each rank "
                   "has all positions of some heads; auto: what is predicted to be faster, ring without a machine.");
+  layout.feature("experts", &L::experts, Whole{1, most_ranks}, may_change,
+                 "Ranks that divide the experts of each layer: neighbours among the tensor, context and data-parallel "
+                 "ranks of a pipeline stage. Each token goes to the ranks that have its experts, and comes back.");
   layout.optional("sharding", &L::sharding, Choice<Sharding>{}, may_change,
                   "Which of weights, gradients and optimizer states are cut over the data-parallel ranks; "
                   "docs/sharding.md has a table of the names.");

@@ -20,7 +20,6 @@ constexpr std::string_view compressed_variables =
     "D-CHAG, which compresses the variables of each tensor rank and so is another model for each layout.tensor, is";
 
 constexpr std::array topics = {
-    Topic{"expert", "dividing experts among ranks (expert parallelism) is", "layout"},
     Topic{"offload", "offloading to CPU memory is"},
     Topic{"cpu_offload", "offloading to CPU memory is"},
     Topic{"d_chag", compressed_variables},

@@ -260,9 +260,16 @@ std::string samples_have_positions(const Config& c) {
       c.layout.context, c.family->name);
 }
 
-// These compare or bring together ranks by their samples.
-std::string context_ranks_share_samples(const Config& c) {
-  if (c.layout.context == 1) return "";
+std::string models_have_experts(const Config& c) {
+  if (c.layout.experts == 1 || c.family->settings.has_experts) return "";
+  return fmt::format("layout.experts = {} divides experts, which models of the family \"{}\" do not have; use 1",
+                     c.layout.experts, c.family->name);
+}
+
+// The keys that compare or bring together ranks by their samples, and so need that each rank's work is that of whole
+// samples.
+std::string beside_ranks_that_share_samples(const Config& c, const char* key, int64_t ranks) {
+  if (ranks == 1) return "";
   std::vector<std::string> keys;
   if (c.layout.outer_every > 0) keys.push_back(fmt::format("layout.outer_every = {}", c.layout.outer_every));
   if (c.train.noise_scale_every > 0)
@@ -272,8 +279,16 @@ std::string context_ranks_share_samples(const Config& c) {
   }
   if (keys.empty()) return "";
   return fmt::format(
-      "layout.context = {} beside {}, which take{} each rank's work for that of whole samples; use 0, or context = 1",
-      c.layout.context, fmt::join(keys, " and "), keys.size() == 1 ? "s" : "");
+      "layout.{} = {} beside {}, which take{} each rank's work for that of whole samples; use 0, or {} = 1", key, ranks,
+      fmt::join(keys, " and "), keys.size() == 1 ? "s" : "", key);
+}
+
+std::string context_ranks_share_samples(const Config& c) {
+  return beside_ranks_that_share_samples(c, "context", c.layout.context);
+}
+
+std::string expert_ranks_share_samples(const Config& c) {
+  return beside_ranks_that_share_samples(c, "experts", c.layout.experts);
 }
 
 std::string pairs_fit_nodes(const Config& c) {
@@ -332,6 +347,9 @@ const std::vector<Rule>& core_rules() {
       {{"layout.outer_every", "train.check_states_every", "train.check_computation_every"}, copies_differ},
       {{"layout.sharding", "layout.shard_group"}, hybrid_has_a_group},
       {{"layout.context"}, samples_have_positions},
+      {{"layout.experts"}, models_have_experts},
+      {{"layout.experts", "layout.outer_every", "train.noise_scale_every", "train.check_computation_every"},
+       expert_ranks_share_samples},
       {{"layout.context", "layout.outer_every", "train.noise_scale_every", "train.check_computation_every"},
        context_ranks_share_samples},
       {{"layout.ranks_per_node", "layout.ranks_per_pair"}, pairs_fit_nodes},

@@ -38,6 +38,10 @@ struct ParamMark {
   // Whether each tensor rank computes only a share of a replicated parameter's gradient, as with weights that the heads
   // share. With sequence parallelism the gradients of all replicated parameters are shares.
   bool gradient_in_shares = false;
+  // Whether dimension 0 counts the experts of a layer. Where ranks divide them (mesh/experts.h), the parameter becomes
+  // sharded over an axis "experts", and is summed and cut over other ranks than the parameters beside it; else it is
+  // replicated.
+  bool of_experts = false;
 
   static ParamMark replicated(std::vector<int64_t> shape);
   // The mark before the parameter is divided: one row range with all rows.

@@ -329,9 +329,6 @@ TEST(NotBuiltYet, RefusedByName) {
       "run.toml:16:1: optimizer.type: an optimizer other than AdamW, which needs no key, is not built yet; remove "
       "it");
   EXPECT_EQ(complaint_of({"train.optimizer=muon"}).substr(0, 50), "--set train.optimizer=muon: train.optimizer: an op");
-  EXPECT_EQ(complaint_of({"layout.experts=8"}),
-            "--set layout.experts=8: layout.experts: dividing experts among ranks (expert parallelism) is not built "
-            "yet; remove it");
   EXPECT_EQ(complaint(with_line("optimizer", "offload = true")),
             "run.toml:16:1: optimizer.offload: offloading to CPU memory is not built yet; remove it");
 }

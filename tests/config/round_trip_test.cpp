@@ -150,7 +150,8 @@ const std::vector<std::string> the_rest = {
     "optimizer.outer_momentum=0.8",
 };
 
-const std::vector<std::string> long_samples = {"layout.context=2", "layout.context_route=gather"};
+const std::vector<std::string> long_samples = {"layout.context=2", "layout.context_route=gather", "model.experts=4",
+                                               "layout.experts=2"};
 
 TEST(Dump, ReadsBackAsAnEqualConfiguration) {
   for (const auto& overrides : {std::vector<std::string>{}, everything, the_rest, long_samples}) {

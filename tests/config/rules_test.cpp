@@ -73,6 +73,17 @@ TEST(RuleProblems, NameBadExperts) {
       {{"model.experts=4", "model.dense_layers=2"},
        "model.dense_layers = 2 leaves none of model.layers = 2 with experts; use 0 to 1, or remove model.experts",
        {"model.experts=4", "model.dense_layers=1"}},
+      {{"model.experts=6", "layout.experts=4"},
+       "layout.experts = 4 does not divide model.experts = 6; use 1, 2, 3 or 6",
+       {"model.experts=6", "layout.experts=3"}},
+      {{"layout.experts=2"},
+       "layout.experts = 2 divides the experts of a model that has none; use 1, or give model.experts",
+       {"layout.experts=2", "model.experts=4"}},
+      {{"model.experts=4", "layout.experts=2", "train.noise_scale_every=5"},
+       "layout.experts = 2 beside train.noise_scale_every = 5, which takes each rank's work for that of whole samples; "
+       "use "
+       "0, or experts = 1",
+       {"model.experts=4", "layout.experts=2"}},
       {{"model.experts=4", "layout.tensor=2"},
        "layout.tensor = 2 with model.experts = 4 lets each rank route its own positions, which needs "
        "layout.sequence_parallel = true",

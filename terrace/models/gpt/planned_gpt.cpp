@@ -30,6 +30,7 @@ config::Settings settings() {
       .shrink = shrink,
       .narrow = narrow,
       .cuts_positions = true,
+      .has_experts = true,
   };
   append(settings.keys, data::text_keys());
   append(settings.rules, data::text_rules());

@@ -74,6 +74,18 @@ std::string tensor_divides_shared(const Config& c) {
                      width, config::listed(config::divisors_near(width, c.layout.tensor)));
 }
 
+std::string expert_ranks_divide_experts(const Config& c) {
+  const int64_t ranks = c.layout.experts, number = experts_of(c).number;
+  if (ranks == 1) return "";
+  if (number == 0) {
+    return fmt::format("layout.experts = {} divides the experts of a model that has none; use 1, or give model.experts",
+                       ranks);
+  }
+  if (number % ranks == 0) return "";
+  return fmt::format("layout.experts = {} does not divide model.experts = {}; use {}", ranks, number,
+                     config::listed(config::divisors_near(number, ranks)));
+}
+
 std::string of_sparse_layers(const Config& c) {
   return experts_of(c).number > 0 ? "" : "without model.experts; remove it, or give experts";
 }
@@ -142,6 +154,7 @@ void add_expert_rules(std::vector<config::Rule>& list) {
       {{"model.experts_per_token", "model.expert_groups_kept", "model.expert_groups", experts}, tokens_find_experts});
   list.push_back({{"model.dense_layers", "model.layers", experts}, some_layers_are_sparse});
   list.push_back({{"layout.sequence_parallel", "layout.tensor", experts}, tensor_ranks_have_own_tokens});
+  list.push_back({{"layout.experts", experts}, expert_ranks_divide_experts});
   list.push_back({{"layout.tensor", "model.shared_experts", "model.expert_width", experts}, tensor_divides_shared});
 }
 
