@@ -43,6 +43,11 @@ class MovingRanks : public Ranks {
   // as far before; not a multiple of size().
   virtual std::unique_ptr<Pending> shift(const at::Tensor& own, const at::Tensor& to, int64_t distance,
                                          const char* what) = 0;
+  // The first sent[0] rows of `from` [.., ..] go to member 0, the next sent[1] to member 1 and so on; `to` gets
+  // received[i] rows of member i, in the order of the members. Nothing is sent where there are no rows.
+  virtual std::unique_ptr<Pending> exchange_rows(const at::Tensor& from, const std::vector<int64_t>& sent,
+                                                 const at::Tensor& to, const std::vector<int64_t>& received,
+                                                 const char* what) = 0;
 };
 
 // The way in which the weight of an operation is cut.

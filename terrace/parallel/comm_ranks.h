@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "terrace/comm/comm.h"
 #include "terrace/ops/cut.h"
@@ -21,6 +22,8 @@ class CommRanks : public ops::MovingRanks {
   std::unique_ptr<Pending> exchange(const at::Tensor& from, const at::Tensor& to, const char* what) override;
   std::unique_ptr<Pending> shift(const at::Tensor& own, const at::Tensor& to, int64_t distance,
                                  const char* what) override;
+  std::unique_ptr<Pending> exchange_rows(const at::Tensor& from, const std::vector<int64_t>& sent, const at::Tensor& to,
+                                         const std::vector<int64_t>& received, const char* what) override;
 
  private:
   comm::Comm& group_;
