@@ -17,6 +17,12 @@ constexpr int64_t choice_bytes = 4;  // of the number of a chosen expert
 
 int64_t halves_of(Activation activation) { return activation == Activation::swiglu ? 2 : 1; }
 
+ParamMark mark_of_experts(std::vector<int64_t> shape) {
+  ParamMark mark = ParamMark::replicated(std::move(shape));
+  mark.of_experts = true;
+  return mark;
+}
+
 // Calls compute(rows of an expert, experts) for even loads.
 template <typename Compute>
 void over_experts(int64_t rows, int64_t experts, const Compute& compute) {
@@ -30,8 +36,8 @@ void over_experts(int64_t rows, int64_t experts, const Compute& compute) {
 Value UnitTrace::experts(const std::string& name, const Value& x, const ExpertLayout& layout) {
   const int64_t width = x.columns, first = halves_of(layout.activation) * layout.width;
   parameter(name + ".router.weight", ParamMark::replicated({layout.number, width}), /*always_fp32=*/true);
-  parameter(name + ".experts.first.weight", ParamMark::replicated({layout.number, first, width}));
-  parameter(name + ".experts.second.weight", ParamMark::replicated({layout.number, width, layout.width}));
+  parameter(name + ".experts.first.weight", mark_of_experts({layout.number, first, width}));
+  parameter(name + ".experts.second.weight", mark_of_experts({layout.number, width, layout.width}));
   if (layout.bias) row_.buffers.push_back({unit_.prefix + name + ".router_bias", {layout.number}});
   row_.inactive_elements += (layout.number - layout.per_token) * width * (first + layout.width);
   const int64_t tokens = own_rows(x), rows = tokens * layout.per_token;
@@ -45,6 +51,7 @@ Value UnitTrace::experts(const std::string& name, const Value& x, const ExpertLa
   operations.input_gradient.push_back(memory_pass("sum rows", sums));
   operations.input_gradient.push_back(memory_pass("add", 3 * static_cast<double>(bytes(x))));
   expert_products(rows, width, layout);
+  exchanges_of_rows(rows, width, layout);
   const double flops = 2 * product_of(x.rows, layout.number * width) +
                        2 * product_of(x.rows * layout.per_token, width * (first + layout.width));
   add_flops(flops, flops, flops, 3 * flops);
@@ -93,7 +100,8 @@ void UnitTrace::router_product(int64_t rows, int64_t width, const ExpertLayout& 
 void UnitTrace::expert_products(int64_t rows, int64_t width, const ExpertLayout& layout) {
   const int64_t first = halves_of(layout.activation) * layout.width;
   schedule::Operations& operations = row_.operations;
-  over_experts(rows, layout.number, [&](int64_t of_expert, int64_t count) {
+  // With even loads a rank gets as many rows for its experts as it has for all.
+  over_experts(rows, layout.number / options_.expert_ranks, [&](int64_t of_expert, int64_t count) {
     for (LinearLayer one :
          {layer("experts first", of_expert, width, first), layer("experts second", of_expert, layout.width, width)}) {
       one.bias = false;
@@ -109,6 +117,29 @@ void UnitTrace::expert_products(int64_t rows, int64_t width, const ExpertLayout&
   // experts() counts what is kept of the rows.
   saved_ = saved;
   saved_bytes_ = kept;
+}
+
+// The numbers of rows, then rows and their weights to the experts and rows back; backward the other way.
+void UnitTrace::exchanges_of_rows(int64_t rows, int64_t width, const ExpertLayout& layout) {
+  const int64_t ranks = options_.expert_ranks;
+  if (ranks == 1) return;
+  const double elsewhere = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+  const double counts = product_of(layout.number, index_bytes) * elsewhere;
+  const double of_rows = bytes_of(rows, width) * elsewhere, of_weights = product_of(rows, wide_bytes) * elsewhere;
+  schedule::Operations& operations = row_.operations;
+  operations.forward_exchanges.push_back({.bytes = counts});
+  operations.forward_exchanges.push_back({.bytes = of_weights});
+  operations.forward_exchanges.push_back({.bytes = 2 * of_rows, .count = 2});
+  operations.backward_exchanges.push_back({.bytes = of_weights});
+  operations.backward_exchanges.push_back({.bytes = 2 * of_rows, .count = 2});
+  // Arriving rows are put in the order of the experts, and back.
+  const double copies = 2 * bytes_of(rows, width);
+  for (std::vector<schedule::Operation>* list : {&operations.forward, &operations.input_gradient}) {
+    list->push_back(memory_pass("gather rows", copies));
+    list->push_back(memory_pass("sum rows", copies));
+  }
+  keep(2 * rows * index_bytes);
+  row_.temporary_bytes += 2 * rows * (width * options_.element_bytes + wide_bytes);
 }
 
 // One call of the tensor ranks, and one of the context ranks in two halves.

@@ -225,6 +225,7 @@ class UnitTrace {
   void expert_products(int64_t rows, int64_t width, const ExpertLayout& layout);
   void router_product(int64_t rows, int64_t width, const ExpertLayout& layout);
   void sums_of_choices(const ExpertLayout& layout);
+  void exchanges_of_rows(int64_t rows, int64_t width, const ExpertLayout& layout);
   void mask(const AttentionLayout& layout);
   // The attention of queries of the rows of `joint`, with so many heads on a rank, to keys of all positions.
   Value attention_to_all(const Value& joint, const AttentionLayout& layout, int64_t heads);

@@ -116,6 +116,8 @@ struct Pass {
   // The ranks among which the positions of each sample are cut: tensors by position have those of this rank. Null: this
   // rank has all positions.
   std::shared_ptr<const ops::ContextCut> context = nullptr;
+  // The ranks that divide the experts of each layer, outliving the pass; null: this rank has all of them.
+  ops::MovingRanks* experts = nullptr;
   ops::WeightGradientQueue* deferred = nullptr;  // backward leaves the weight gradients here
   // A forward that recompute makes a second time. A model that changes a buffer in training does so in the first one.
   bool repeated = false;

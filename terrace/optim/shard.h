@@ -29,6 +29,7 @@ struct Shard {
   int64_t own_begin = 0, own_end = 0;
   std::vector<ShardPiece> pieces;  // ascending; the elements between them are padding
   int64_t segment = -1;            // of the model, if the shard is of a segment
+  bool of_experts = false;         // whether its parameters are those of experts that ranks divide
 
   // The pieces, restricted to [own_begin, own_end).
   std::vector<ShardPiece> own_pieces() const;

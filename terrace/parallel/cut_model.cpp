@@ -14,6 +14,12 @@ comm::Gathering rails_gathering(const config::LayoutConfig& layout) {
   return layout.rails_gather == config::RailsGather::doubling ? comm::Gathering::doubling : comm::Gathering::library;
 }
 
+std::unique_ptr<DataGroups> experts_of(comm::World& world, const schedule::ResolvedLayout& resolved,
+                                       const config::LayoutConfig& layout) {
+  if (!resolved.expert_sizes) return nullptr;
+  return std::make_unique<DataGroups>(connect_experts(world, resolved.mesh, *resolved.expert_sizes, layout.experts));
+}
+
 }  // namespace
 
 CutModel::CutModel(models::Model& model, comm::World& world, const schedule::ResolvedLayout& resolved,
@@ -21,14 +27,16 @@ CutModel::CutModel(models::Model& model, comm::World& world, const schedule::Res
     : mesh(resolved.mesh),
       tensor(model, world, mesh, layout.sequence_parallel),
       context(world, mesh, resolved.context, resolved.context_route),
+      experts(model, world, mesh, layout.experts),
       stage(model, world, resolved),
       groups(connect(world, mesh, resolved.sizes, rails_gathering(layout))),
+      expert_groups(experts_of(world, resolved, layout)),
       data_ranks(model, world, mesh),
-      sharded(model, stage, groups, options),
+      sharded(model, stage, groups, expert_groups.get(), options),
       first_gradients(model, stage, tensor),
       shards(sharded.shards()),
       layout_(layout),
-      movements_(schedule::movements_of(groups.place.sizes, layout.deterministic, layout.prefetch)),
+      movements_(resolved.movements(layout)),
       evaluation_(
           schedule::evaluation(stage.own(), schedule::neighbours(stage.placement(), stage.number()), movements_)) {
   check_whole(model);
@@ -98,6 +106,11 @@ void CutModel::sum_over_copy(std::vector<double>& numbers, const char* what) {
 
 std::vector<comm::Comm*> CutModel::groups_of_step() {
   std::vector<comm::Comm*> all = groups.of_movements();
+  if (expert_groups) {
+    for (comm::Comm* group : expert_groups->of_movements()) all.push_back(group);
+    all.push_back(expert_groups->everyone.get());
+    all.push_back(experts.group());
+  }
   for (comm::Comm* group :
        {&tensor.group(), &tensor.sharing(), &stage.group(), &stage.sharing(), data_ranks.group(), context.group(),
         groups.everyone.get(), groups.model_parallel.get(), groups.control.get()}) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "terrace/comm/comm.h"
@@ -13,6 +14,7 @@
 #include "terrace/optim/shard.h"
 #include "terrace/parallel/context.h"
 #include "terrace/parallel/data_ranks.h"
+#include "terrace/parallel/experts.h"
 #include "terrace/parallel/first_gradients.h"
 #include "terrace/parallel/groups.h"
 #include "terrace/parallel/sharded.h"
@@ -58,8 +60,10 @@ class CutModel {
   mesh::Mesh mesh;
   TensorParallel tensor;
   ContextParallel context;
+  ExpertParallel experts;
   Stage stage;
   DataGroups groups;
+  std::unique_ptr<DataGroups> expert_groups;  // null: every rank has all experts of its layers
   DataRanks data_ranks;
   Sharded sharded;
   FirstGradients first_gradients;

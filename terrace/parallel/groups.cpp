@@ -2,7 +2,9 @@
 #include "terrace/parallel/groups.h"
 
 #include <algorithm>
+#include <string>
 
+#include "terrace/mesh/experts.h"
 #include "terrace/schedule/step/step.h"
 
 namespace terrace::parallel {
@@ -60,7 +62,7 @@ std::vector<comm::Comm*> DataGroups::of_movements() const {
 DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes,
                    comm::Gathering rails_gathering) {
   const int64_t data_coordinate = mesh.coordinate(world.rank(), mesh::shard_axes);
-  DataGroups groups{.place = mesh::ShardPlace(sizes, data_coordinate)};
+  DataGroups groups{.place = mesh::ShardPlace(sizes, data_coordinate), .coordinate = data_coordinate};
   for (const GroupOfMovement& movement : groups_of_movements) {
     for_groups(movement, groups.place, data_coordinate,
                [&](const char* name, const std::vector<int64_t>& members, Hop hop) {
@@ -79,6 +81,19 @@ DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::Shard
   groups.control = world.connect(mesh::all_ranks("control", world.size()));
   groups.saving = world.connect(mesh::all_ranks("saving", world.size()));
   groups.saving->lift_time_limit();  // the time of a write to disk has no bound
+  return groups;
+}
+
+DataGroups connect_experts(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes, int64_t experts) {
+  const int64_t coordinate = mesh::expert_coordinate(mesh, world.rank(), experts);
+  DataGroups groups{.place = mesh::ShardPlace(sizes, coordinate), .coordinate = coordinate};
+  const auto group = [&](const std::string& name, const std::vector<int64_t>& members) {
+    return world.connect(mesh::expert_replicas(members, "expert_" + name, mesh, world.rank(), experts));
+  };
+  for (const GroupOfMovement& movement : groups_of_movements) {
+    groups.*movement.comm = group(schedule::group_of(movement.movement), groups.place.*movement.members);
+  }
+  groups.everyone = group("data", groups.place.everyone);
   return groups;
 }
 

@@ -19,6 +19,7 @@ struct HopGroups {
 // One communicator for each movement of mesh::ShardPlace, or the two of its hops, and three others.
 struct DataGroups {
   mesh::ShardPlace place;
+  int64_t coordinate = 0;  // of this rank among those that hold the same parameters
   HopGroups gather_hops = {}, reduce_hops = {}, reduce_across_hops = {}, update_hops = {};
   std::unique_ptr<comm::Comm> gather = {}, reduce = {}, reduce_across = {}, replicas = {}, update = {}, everyone = {};
   std::unique_ptr<comm::Comm> copy = {};            // ShardPlace::copy; null unless copies make steps by themselves
@@ -33,6 +34,11 @@ struct DataGroups {
 // Weights are gathered between nodes by the given algorithm. Collective: every rank of the world calls it.
 DataGroups connect(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes,
                    comm::Gathering rails_gathering = comm::Gathering::library);
+
+// The communicators by which parameters of experts are moved, among the ranks that have the same experts
+// (mesh::expert_replicas), whose names begin with "expert_": those of movements and `everyone`, the others being null.
+// Collective: every rank of the world calls it.
+DataGroups connect_experts(comm::World& world, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes, int64_t experts);
 
 // The groups of the first rank, as mesh::overview() shows them.
 std::vector<mesh::Group> shown_groups(const mesh::Mesh& mesh, const mesh::ShardSizes& sizes);

@@ -21,6 +21,8 @@ using schedule::Movement;
 
 // The parameters of one type in a segment, and what is under way with them.
 struct Sharded::Flat {
+  DataGroups& groups;
+  schedule::Movements movements;
   ShardedSegment own;
   PendingCollective gather = {}, update = {};
   // The gradient's only movement under way, and the sum of a micro-batch that is to be added to earlier ones.
@@ -28,6 +30,9 @@ struct Sharded::Flat {
   at::Tensor sum = {};
   std::map<Movement, ErrorFeedback> feedback = {};  // of the reductions whose errors are kept
 
+  // Whether the groups of these parameters need the movement: those of experts may need others than the list has, and
+  // those beside them may not need all of it.
+  bool needs(Movement movement) const { return movements.has(movement); }
   PendingCollective& pending(Movement movement) {
     return movement == Movement::gather_weights ? gather : movement == Movement::publish ? update : reduction;
   }
@@ -42,12 +47,16 @@ struct Sharded::Segment {
 
 namespace {
 
-// The parameters by their types, in the order in which the types first occur.
+bool is_divided_by_experts(const nn::Parameter& parameter) { return parameter.mark.axis == "experts"; }
+
+// The parameters by their types and by whether they are of experts, in the order in which these first occur.
 std::vector<std::vector<nn::Parameter*>> by_type(const std::vector<nn::Parameter*>& parameters) {
   std::vector<std::vector<nn::Parameter*>> lists;
   for (nn::Parameter* parameter : parameters) {
-    const auto same = std::ranges::find(lists, parameter->value.scalar_type(),
-                                        [](const auto& list) { return list.front()->value.scalar_type(); });
+    const auto same = std::ranges::find_if(lists, [&](const auto& list) {
+      return list.front()->value.scalar_type() == parameter->value.scalar_type() &&
+             is_divided_by_experts(*list.front()) == is_divided_by_experts(*parameter);
+    });
     if (same == lists.end()) {
       lists.push_back({parameter});
     } else {
@@ -59,22 +68,27 @@ std::vector<std::vector<nn::Parameter*>> by_type(const std::vector<nn::Parameter
 
 }  // namespace
 
-Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, const ShardingOptions& options)
-    : groups_(groups), options_(options), segments_(stage.partition().segments.size()) {
-  // If gradients are reduced after each micro-batch, the whole buffer is needed only from backward to the reduction.
-  const schedule::Movements movements = schedule::movements_of(groups.place.sizes, options.deterministic);
-  const bool keeps_whole = !movements.reduces_each;
+Sharded::Sharded(models::Model& model, const Stage& stage, DataGroups& groups, DataGroups* experts,
+                 const ShardingOptions& options)
+    : groups_(groups), experts_(experts), options_(options), segments_(stage.partition().segments.size()) {
   for (const int64_t number : stage.own().held) {
     for (std::vector<nn::Parameter*>& parameters : by_type(segment_parameters(model, stage.segment(number)))) {
+      DataGroups& own = is_divided_by_experts(*parameters.front()) ? *experts_ : groups_;
+      const schedule::Movements movements = schedule::movements_of(own.place.sizes, options.deterministic);
+      // If gradients are reduced after each micro-batch, the whole buffer is needed only from backward to the
+      // reduction.
+      const bool keeps_whole = !movements.reduces_each;
       Flat& flat = segments_[number].flats.emplace_back(
-          Flat{.own = ShardedSegment(std::move(parameters), groups.place, model.device(), options.gradient_type,
+          Flat{.groups = own,
+               .movements = movements,
+               .own = ShardedSegment(std::move(parameters), own.place, model.device(), options.gradient_type,
                                      keeps_whole, options.alignment)});
       held_.weights += static_cast<int64_t>(flat.own.weights().nbytes());
       held_.gradients += static_cast<int64_t>(flat.own.gradient().nbytes());
       if (!options.feedback) continue;
       for (const Movement movement : movements.reductions()) {
-        if (!collective(movement).rounds_before_sums()) continue;
-        const int64_t values = schedule::reduced_elements(movement, groups.place.sizes, flat.own.padded());
+        if (!collective_of(movement, own, options_).rounds_before_sums()) continue;
+        const int64_t values = schedule::reduced_elements(movement, own.place.sizes, flat.own.padded());
         const auto& [at, added] = flat.feedback.try_emplace(movement, *options.feedback, values, model.device());
         held_.feedback += static_cast<int64_t>(at->second.kept().nbytes());
       }
@@ -87,11 +101,12 @@ Sharded::~Sharded() = default;
 
 std::vector<optim::Shard> Sharded::shards() const {
   std::vector<optim::Shard> shards;
-  const Collective update = collective(Movement::publish);
   for (size_t number = 0; number < segments_.size(); ++number) {
     for (const Flat& flat : segments_[number].flats) {
+      const Collective update = collective_of(Movement::publish, flat.groups, options_);
       shards.push_back(flat.own.shard());
       shards.back().segment = static_cast<int64_t>(number);
+      shards.back().of_experts = &flat.groups == experts_;
       const bool arrives_rounded = !update.preserves(shards.back().value.scalar_type());
       shards.back().keeps_master = update.route().size() > 1 && arrives_rounded;
     }
@@ -103,7 +118,7 @@ std::vector<HeldWeights> Sharded::held_weights() const {
   std::vector<HeldWeights> held;
   for (size_t number = 0; number < segments_.size(); ++number) {
     for (const Flat& flat : segments_[number].flats) {
-      held.push_back({static_cast<int64_t>(number), flat.own.weights(), flat.own.pieces_in(groups_.place.weights)});
+      held.push_back({static_cast<int64_t>(number), flat.own.weights(), flat.own.pieces_in(flat.groups.place.weights)});
     }
   }
   return held;
@@ -131,20 +146,21 @@ void Sharded::begin_step(uint64_t seed, int64_t step) {
 Collective Sharded::reduction(Movement movement, int64_t number, Flat& flat) {
   const uint32_t reduction = segment(number).reductions++;
   const auto feedback = flat.feedback.find(movement);
-  // Members are ordered by their parts, which depend on the layout; the data coordinate does not.
-  const int64_t sender = groups_.place.everyone.at(static_cast<size_t>(groups_.everyone->member()));
+  // Members are ordered by their parts, which depend on the layout; the coordinate does not.
   return collective_of(
-      movement, groups_, options_,
-      {.key = rounding_key_, .words = {static_cast<uint32_t>(number), reduction, static_cast<uint32_t>(sender)}},
+      movement, flat.groups, options_,
+      {.key = rounding_key_,
+       .words = {static_cast<uint32_t>(number), reduction, static_cast<uint32_t>(flat.groups.coordinate)}},
       feedback == flat.feedback.end() ? nullptr : &feedback->second);
 }
 
-PendingCollective Sharded::gather(const ShardedSegment& own, int64_t segment, bool for_backward) {
+PendingCollective Sharded::gather(const Flat& flat, int64_t segment, bool for_backward) {
+  const ShardedSegment& own = flat.own;
   const at::Tensor& whole = own.whole_weights();
   take(whole, &StateBytes::gathered_weights);
   const at::NoGradGuard no_grad;
   if (options_.poison) whole.fill_(std::numeric_limits<float>::quiet_NaN());
-  return collective(Movement::gather_weights)
+  return collective_of(Movement::gather_weights, flat.groups, options_)
       .all_gather(own.weights(), whole,
                   {.what = to_string(Movement::gather_weights),
                    .segment = segment,
@@ -160,7 +176,9 @@ PendingCollective Sharded::reduce(Flat& flat, int64_t segment, bool accumulates)
 }
 
 void Sharded::begin(const schedule::StepInstruction& instruction) {
-  for (Flat& flat : segment(instruction.segment).flats) begin(instruction, flat);
+  for (Flat& flat : segment(instruction.segment).flats) {
+    if (flat.needs(instruction.movement)) begin(instruction, flat);
+  }
 }
 
 void Sharded::begin(const schedule::StepInstruction& instruction, Flat& flat) {
@@ -172,7 +190,7 @@ void Sharded::begin(const schedule::StepInstruction& instruction, Flat& flat) {
   const comm::Label label{.what = to_string(movement), .segment = index, .phase = "backward"};
   switch (movement) {
     case Movement::gather_weights:
-      begun = gather(own, index, instruction.for_backward);
+      begun = gather(flat, index, instruction.for_backward);
       return;
     case Movement::reduce:
       begun = reduce(flat, index, instruction.accumulates);
@@ -184,17 +202,21 @@ void Sharded::begin(const schedule::StepInstruction& instruction, Flat& flat) {
       begun = reduction(movement, index, flat).all_reduce(own.optimizer_gradient(), label);
       return;
     case Movement::gather_gradients:
-      begun = collective(movement).all_gather(own.own_gradient(), own.optimizer_gradient(), label);
+      begun = collective_of(movement, flat.groups, options_)
+                  .all_gather(own.own_gradient(), own.optimizer_gradient(), label);
       return;
     case Movement::publish:
-      begun = collective(movement).all_gather(own.optimizer_weights(), own.weights(),
-                                              {.what = to_string(movement), .segment = index, .phase = "step"});
+      begun = collective_of(movement, flat.groups, options_)
+                  .all_gather(own.optimizer_weights(), own.weights(),
+                              {.what = to_string(movement), .segment = index, .phase = "step"});
       return;
   }
 }
 
 void Sharded::end(const schedule::StepInstruction& instruction) {
-  for (Flat& flat : segment(instruction.segment).flats) end(instruction, flat);
+  for (Flat& flat : segment(instruction.segment).flats) {
+    if (flat.needs(instruction.movement)) end(instruction, flat);
+  }
 }
 
 void Sharded::end(const schedule::StepInstruction& instruction, Flat& flat) {
@@ -215,6 +237,7 @@ void Sharded::end(const schedule::StepInstruction& instruction, Flat& flat) {
 
 void Sharded::release(int64_t number) {
   for (const Flat& flat : segment(number).flats) {
+    if (!flat.own.cuts_weights()) continue;
     if (watches_gathered_) {
       uint64_t& digest = gathered_digests_.at(static_cast<size_t>(number));
       digest = optim::followed_by(digest, optim::digest_of(flat.own.whole_weights()));
@@ -226,6 +249,7 @@ void Sharded::release(int64_t number) {
 void Sharded::allocate_gradient(int64_t number) {
   const at::NoGradGuard no_grad;
   for (const Flat& flat : segment(number).flats) {
+    if (flat.own.keeps_whole_gradient()) continue;
     take(flat.own.whole_gradient(), &StateBytes::whole_gradients);
     flat.own.clear_whole_gradient(options_.poison);
   }
@@ -238,7 +262,7 @@ void Sharded::collect_gradient(int64_t number) {
 }
 
 void Sharded::publish() {
-  if (groups_.place.update.size() == 1) return;
+  if (groups_.place.update.size() == 1 && (experts_ == nullptr || experts_->place.update.size() == 1)) return;
   for (size_t i = 0; i < segments_.size(); ++i) {
     if (segments_[i].flats.empty()) continue;
     begin({.kind = schedule::StepInstruction::Kind::begin_movement,
@@ -253,8 +277,8 @@ void Sharded::finish_update() {
   }
 }
 
-void Sharded::spread(const at::Tensor& optimizer_part, const char* what) {
-  comm::Comm& group = *groups_.replicas;
+void Sharded::spread(const optim::Shard& shard, const at::Tensor& optimizer_part, const char* what) {
+  comm::Comm& group = shard.of_experts ? *experts_->replicas : *groups_.replicas;
   const int64_t size = optimizer_part.numel() / group.size();
   Transfer::all_gather(group, optimizer_part.narrow(0, group.member() * size, size), optimizer_part,
                        optimizer_part.scalar_type(), {.what = what})

@@ -46,9 +46,11 @@ struct HeldWeights {
 
 class Sharded {
  public:
-  // Moves the parameters of the stage's segments into flat buffers, one for each type in a segment. All arguments
-  // outlive the object, which uses `groups` exclusively.
-  Sharded(models::Model& model, const Stage& stage, DataGroups& groups, const ShardingOptions& options);
+  // Moves the parameters of the stage's segments into flat buffers, one for each type in a segment, and others for
+  // those of experts where ranks divide these. All arguments outlive the object, which uses the groups exclusively;
+  // `experts` are those of such parameters, or null.
+  Sharded(models::Model& model, const Stage& stage, DataGroups& groups, DataGroups* experts,
+          const ShardingOptions& options);
   ~Sharded();
 
   // This rank's optimizer part of each flat buffer, in the order of the segments.
@@ -79,9 +81,9 @@ class Sharded {
   // Waits for the gathers of publish().
   void finish_update();
 
-  // Completes `optimizer_part` [n], a tensor over the optimizer part of a segment of which this rank filled only its
-  // own elements, with the elements of the other ranks that hold the same part.
-  void spread(const at::Tensor& optimizer_part, const char* what);
+  // Completes `optimizer_part` [n], a tensor over the optimizer part of a flat buffer of which this rank filled only
+  // its own elements, with the elements of the other ranks that hold the same part. `shard` is one of shards().
+  void spread(const optim::Shard& shard, const at::Tensor& optimizer_part, const char* what);
 
   // The errors of quantized gradients that this rank keeps with error feedback, in the order of the segments.
   std::vector<KeptErrors> kept_errors() const;
@@ -100,18 +102,18 @@ class Sharded {
 
   // A segment that this rank holds and that has parameters.
   Segment& segment(int64_t number);
-  Collective collective(schedule::Movement movement) const { return collective_of(movement, groups_, options_); }
   // The collective of the segment's next reduction in this step.
   Collective reduction(schedule::Movement movement, int64_t segment, Flat& flat);
   void begin(const schedule::StepInstruction& instruction, Flat& flat);
   void end(const schedule::StepInstruction& instruction, Flat& flat);
-  PendingCollective gather(const ShardedSegment& own, int64_t segment, bool for_backward);
+  PendingCollective gather(const Flat& flat, int64_t segment, bool for_backward);
   PendingCollective reduce(Flat& flat, int64_t segment, bool accumulates);
   // Take and release the memory of a whole segment and count it.
   void take(const at::Tensor& whole, int64_t StateBytes::*category);
   void give_back(const at::Tensor& whole, int64_t StateBytes::*category);
 
   DataGroups& groups_;
+  DataGroups* const experts_;  // null: no parameters are those of experts
   ShardingOptions options_;
   std::vector<Segment> segments_;
   PhiloxKey rounding_key_ = {};  // of the seed and the step

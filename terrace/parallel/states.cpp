@@ -16,10 +16,10 @@ constexpr int64_t most_at_once = int64_t{1} << 20;
 
 void spread_states(Sharded& sharded, optim::AdamW& optimizer, bool moments) {
   for (optim::AdamW::State& state : optimizer.states()) {
-    sharded.spread(state.master, "spread weights");
+    sharded.spread(state.shard, state.master, "spread weights");
     if (!moments) continue;
-    sharded.spread(state.m, "spread first moments");
-    sharded.spread(state.v, "spread second moments");
+    sharded.spread(state.shard, state.m, "spread first moments");
+    sharded.spread(state.shard, state.v, "spread second moments");
   }
   optimizer.publish_masters();
   sharded.publish();

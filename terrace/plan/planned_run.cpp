@@ -21,12 +21,20 @@ schedule::UnitTable table_of(const config::Config& config, const schedule::Micro
                                        .sequence_parallel = config.layout.sequence_parallel,
                                        .context_ranks = config.layout.context,
                                        .context_route = schedule::context_route(config),
+                                       .expert_ranks = config.layout.experts,
                                        .gradient_bytes = config::element_bytes(config.train.gradient_type),
                                        .on_gpu = config.train.device == "cuda"});
 }
 
-// The sizes of the parameters for which `counts` is true, given whether they are always fp32.
-PlannedTable::Sizes sizes_of(const schedule::UnitTable& rows, int64_t tensor_ranks, bool (*counts)(bool)) {
+enum class Part { dense, always_fp32, experts };
+
+// The part of the flat buffers that the parameter belongs to.
+Part part_of(const schedule::UnitParameter& parameter, const config::LayoutConfig& layout) {
+  if (parameter.mark.of_experts && layout.experts > 1) return Part::experts;
+  return parameter.always_fp32 ? Part::always_fp32 : Part::dense;
+}
+
+PlannedTable::Sizes sizes_of(const schedule::UnitTable& rows, const config::LayoutConfig& layout, Part part) {
   PlannedTable::Sizes sizes;
   const config::LayoutConfig plain;
   config::LayoutConfig quantized;
@@ -35,8 +43,9 @@ PlannedTable::Sizes sizes_of(const schedule::UnitTable& rows, int64_t tensor_ran
     const auto sum = [&](int64_t alignment) {
       int64_t total = 0;
       for (const schedule::UnitParameter& parameter : row.parameters) {
-        if (!counts(parameter.always_fp32)) continue;
-        total += mesh::padded_size(schedule::elements_on_rank(parameter.mark, tensor_ranks), 1, alignment);
+        if (part_of(parameter, layout) != part) continue;
+        total +=
+            mesh::padded_size(schedule::elements_on_rank(parameter.mark, layout.tensor, layout.experts), 1, alignment);
       }
       return total;
     };
@@ -61,20 +70,22 @@ const SharedParts& completed(const config::Config& config, int64_t data_ranks, S
 
 }  // namespace
 
-PlannedTable::PlannedTable(schedule::UnitTable table, int64_t tensor_ranks, schedule::UnitTable of_largest)
+PlannedTable::PlannedTable(schedule::UnitTable table, const config::LayoutConfig& layout,
+                           schedule::UnitTable of_largest)
     : rows(std::move(table)), largest_rows(std::move(of_largest)) {
-  all = sizes_of(rows, tensor_ranks, [](bool) { return true; });
-  const auto has_fp32 = [](const schedule::UnitRow& row) {
-    return std::ranges::any_of(row.parameters, [](const auto& parameter) { return parameter.always_fp32; });
+  dense = sizes_of(rows, layout, Part::dense);
+  const auto has = [&](Part part) {
+    return std::ranges::any_of(rows, [&](const schedule::UnitRow& row) {
+      return std::ranges::any_of(row.parameters, [&](const auto& one) { return part_of(one, layout) == part; });
+    });
   };
-  if (std::ranges::none_of(rows, has_fp32)) return;
-  always_fp32 = sizes_of(rows, tensor_ranks, [](bool is_fp32) { return is_fp32; });
-  others = sizes_of(rows, tensor_ranks, [](bool is_fp32) { return !is_fp32; });
+  if (has(Part::always_fp32)) always_fp32 = sizes_of(rows, layout, Part::always_fp32);
+  if (has(Part::experts)) experts = sizes_of(rows, layout, Part::experts);
 }
 
 PlannedTable planned_table(const config::Config& config, const schedule::MicroBatchSizes& micro_batch) {
   const bool is_one_size = micro_batch.average == micro_batch.largest;
-  return {table_of(config, micro_batch.average), config.layout.tensor,
+  return {table_of(config, micro_batch.average), config.layout,
           is_one_size ? schedule::UnitTable{} : table_of(config, micro_batch.largest)};
 }
 
@@ -145,51 +156,82 @@ int64_t PlannedRun::sum(const std::vector<int64_t>& by_unit, int64_t segment) co
   return std::accumulate(by_unit.begin() + begin, by_unit.begin() + end, int64_t{0});
 }
 
-int64_t PlannedRun::padded(const PlannedTable::Sizes& of, int64_t segment) const {
+int64_t PlannedRun::padded(const PlannedTable::Sizes& of, int64_t segment, int64_t ranks) const {
   const bool in_blocks = config::quantizes(config.layout);
-  return mesh::padded_size(sum(in_blocks ? of.aligned_to_blocks : of.aligned, segment), sizes.ranks,
-                           mesh::piece_elements);
+  return mesh::padded_size(sum(in_blocks ? of.aligned_to_blocks : of.aligned, segment), ranks, mesh::piece_elements);
 }
 
 bool PlannedRun::has_two_types() const {
   return table_->always_fp32.has_value() && config.train.precision != config::Precision::fp32;
 }
 
-int64_t PlannedRun::elements(int64_t segment) const { return sum(table_->all.elements, segment); }
+PlannedFlats PlannedRun::flats(int64_t segment) const {
+  const PlannedTable& of = *table_;
+  const config::Precision precision = config.train.precision;
+  PlannedFlats flats;
+  const auto add = [&](const PlannedTable::Sizes& sizes, int64_t ranks, config::Precision type, bool of_experts) {
+    flats.add({.elements = sum(sizes.elements, segment),
+               .padded = padded(sizes, segment, ranks),
+               .precision = type,
+               .of_experts = of_experts});
+  };
+  if (!of.always_fp32) {
+    add(of.dense, sizes.ranks, precision, false);
+  } else if (has_two_types()) {
+    add(of.dense, sizes.ranks, precision, false);
+    add(*of.always_fp32, sizes.ranks, config::Precision::fp32, false);
+  } else {
+    // One flat buffer has both.
+    const bool in_blocks = config::quantizes(config.layout);
+    const auto aligned = [&](const PlannedTable::Sizes& part) {
+      return sum(in_blocks ? part.aligned_to_blocks : part.aligned, segment);
+    };
+    flats.add(
+        {.elements = sum(of.dense.elements, segment) + sum(of.always_fp32->elements, segment),
+         .padded = mesh::padded_size(aligned(of.dense) + aligned(*of.always_fp32), sizes.ranks, mesh::piece_elements),
+         .precision = precision});
+  }
+  if (of.experts) add(*of.experts, expert_sizes->ranks, precision, true);
+  return flats;
+}
 
-int64_t PlannedRun::fp32_elements(int64_t segment) const {
-  return has_two_types() ? sum(table_->always_fp32->elements, segment) : 0;
+int64_t PlannedRun::elements(int64_t segment) const {
+  int64_t all = 0;
+  for (const PlannedFlat& flat : flats(segment)) all += flat.elements;
+  return all;
 }
 
 int64_t PlannedRun::padded_elements(int64_t segment) const {
-  const PlannedTable& of = *table_;
-  return has_two_types() ? padded(of.others, segment) + padded(*of.always_fp32, segment) : padded(of.all, segment);
-}
-
-int64_t PlannedRun::padded_fp32_elements(int64_t segment) const {
-  return has_two_types() ? padded(*table_->always_fp32, segment) : 0;
+  int64_t all = 0;
+  for (const PlannedFlat& flat : flats(segment)) all += flat.padded;
+  return all;
 }
 
 int64_t PlannedRun::weight_bytes(int64_t segment) const {
-  const int64_t fp32 = padded_fp32_elements(segment);
-  return (padded_elements(segment) - fp32) * config::element_bytes(config.train.precision) + 4 * fp32;
+  int64_t bytes = 0;
+  for (const PlannedFlat& flat : flats(segment)) bytes += flat.padded * config::element_bytes(flat.precision);
+  return bytes;
 }
 
-int64_t PlannedRun::stage_padded_elements(int64_t stage) const {
-  int64_t sum = 0;
-  for (const int64_t segment : stages.at(static_cast<size_t>(stage)).held) sum += padded_elements(segment);
-  return sum;
+int64_t PlannedRun::gathered_bytes(int64_t segment) const {
+  int64_t bytes = 0;
+  for (const PlannedFlat& flat : flats(segment)) {
+    if (sizes_of(flat).weights > 1) bytes += flat.padded * config::element_bytes(flat.precision);
+  }
+  return bytes;
+}
+
+int64_t PlannedRun::reduced_bytes(int64_t segment) const {
+  int64_t elements = 0;
+  for (const PlannedFlat& flat : flats(segment)) {
+    if (sizes_of(flat).gradients > 1) elements += flat.padded;
+  }
+  return elements * config::element_bytes(config.train.gradient_type);
 }
 
 int64_t PlannedRun::stage_elements(int64_t stage) const {
   int64_t sum = 0;
   for (const int64_t segment : stages.at(static_cast<size_t>(stage)).held) sum += elements(segment);
-  return sum;
-}
-
-int64_t PlannedRun::stage_fp32_elements(int64_t stage) const {
-  int64_t sum = 0;
-  for (const int64_t segment : stages.at(static_cast<size_t>(stage)).held) sum += fp32_elements(segment);
   return sum;
 }
 

@@ -85,7 +85,7 @@ void read_segments(StagePrediction& stage, const PlannedRun& run, int64_t number
       largest = std::max(largest, run.weight_bytes(index));
       for (const schedule::UnitParameter& parameter : schedule::segment_parameters(run.table(), segment)) {
         const ParamMark& mark = parameter.mark;
-        if (mark.kind != ParamMark::Kind::replicated || ranks == 1) continue;
+        if (mark.kind != ParamMark::Kind::replicated || ranks == 1 || (mark.of_experts && run.expert_sizes)) continue;
         if (!run.config.layout.sequence_parallel && !mark.gradient_in_shares) continue;
         const double bytes =
             static_cast<double>(schedule::elements(mark) * config::element_bytes(run.config.train.gradient_type)) /
@@ -147,6 +147,12 @@ void read_times(StagePrediction& stage, const SimulatedStep& step, int64_t numbe
                              .seconds = computation.of(TimeKind::tensor_sums),
                              .moving_seconds = computation.tensor_seconds,
                              .sent_bytes = step.costs.tensor_bytes(number)});
+  }
+  if (computation.expert_seconds > 0) {
+    stage.exposed.push_back({.group = "experts",
+                             .seconds = computation.of(TimeKind::experts),
+                             .moving_seconds = computation.expert_seconds,
+                             .sent_bytes = step.costs.expert_bytes(number)});
   }
   if (computation.context_seconds > 0) {
     stage.exposed.push_back({.group = "context",

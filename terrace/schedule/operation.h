@@ -88,6 +88,14 @@ struct ContextTransfer {
   bool operator==(const ContextTransfer&) const = default;
 };
 
+// All-to-alls among the ranks that divide experts (docs/experts.md), with even loads.
+struct ExpertExchange {
+  double bytes = 0;   // that one rank sends, in all calls together
+  int64_t count = 1;  // of calls, one after the other
+
+  bool operator==(const ExpertExchange&) const = default;
+};
+
 // The operations of one unit for one micro-batch on one rank, without what recompute repeats: in units of a layer all
 // of `forward` and its collectives with "full", attention in forward with "selective". The order within a list has no
 // meaning.
@@ -97,6 +105,8 @@ struct Operations {
   std::vector<TensorCollective> forward_collectives = {}, backward_collectives = {};
   // The transfers among context ranks; none with one of them.
   std::vector<ContextTransfer> forward_transfers = {}, backward_transfers = {};
+  // The exchanges among expert ranks; none with one of them.
+  std::vector<ExpertExchange> forward_exchanges = {}, backward_exchanges = {};
 
   bool operator==(const Operations&) const = default;
 };

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "terrace/mesh/experts.h"
 #include "terrace/schedule/description.h"
 #include "terrace/schedule/pipeline/pipeline.h"
 #include "terrace/schedule/rank_share.h"
@@ -18,6 +19,12 @@ ResolvedLayout::ResolvedLayout(const config::LayoutConfig& layout, const mesh::M
   for (int64_t stage = 0; stage < placement.stages; ++stage) {
     stages.push_back(stage_segments(*partition_, placement, stage));
   }
+  if (layout.experts > 1) expert_sizes = mesh::expert_sizes(layout, sizes, mesh);
+}
+
+Movements ResolvedLayout::movements(const config::LayoutConfig& layout) const {
+  const Movements dense = movements_of(sizes, layout.deterministic, layout.prefetch);
+  return expert_sizes ? united(dense, movements_of(*expert_sizes, layout.deterministic)) : dense;
 }
 
 ResolvedLayout resolved_layout(const config::LayoutConfig& layout, const UnitTable& units, int64_t ranks,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "terrace/base/context_places.h"
@@ -12,6 +13,7 @@
 #include "terrace/mesh/shards.h"
 #include "terrace/schedule/partition.h"
 #include "terrace/schedule/pipeline/placement.h"
+#include "terrace/schedule/step/step.h"
 #include "terrace/schedule/unit_table.h"
 
 namespace terrace::schedule {
@@ -23,13 +25,16 @@ class ResolvedLayout {
                  std::shared_ptr<const Partition> partition);
 
   const Partition& partition() const { return *partition_; }
+  // The movements that the groups of all parameters need together.
+  Movements movements(const config::LayoutConfig& layout) const;
   // Sets the places and the route of the configuration's context ranks, of the routes that it allows the first where it
   // names none.
   void cut_positions(const config::Config& config);
 
   mesh::Mesh mesh;
-  mesh::ShardSizes sizes;  // of the groups of sharded data parallelism
-  ContextPlaces context;   // where layout.context cuts the positions of samples; of one rank where it does not
+  mesh::ShardSizes sizes;                        // of the groups of sharded data parallelism
+  std::optional<mesh::ShardSizes> expert_sizes;  // of those of experts; none: every rank has all experts of its layers
+  ContextPlaces context;  // where layout.context cuts the positions of samples; of one rank where it does not
   config::ContextRoute context_route = config::ContextRoute::ring;  // never automatic
   Placement placement;
   std::vector<StageSegments> stages;

@@ -21,8 +21,9 @@ std::set<std::string, std::less<>> batch_tensors_of(const UnitTable& table) {
 
 int64_t elements(const ParamMark& mark) { return elements_of(mark.global_shape); }
 
-int64_t elements_on_rank(const ParamMark& mark, int64_t tensor_ranks) {
+int64_t elements_on_rank(const ParamMark& mark, int64_t tensor_ranks, int64_t expert_ranks) {
   const int64_t whole = elements(mark);
+  if (mark.of_experts) return whole / expert_ranks;
   if (mark.kind != ParamMark::Kind::sharded || whole == 0) return whole;
   const int64_t rows = mark.global_shape[static_cast<size_t>(mark.dim)];
   int64_t own = 0;

@@ -30,6 +30,7 @@ struct UnitTableOptions {
   // Each of these has its part of the positions of each sample; the route is not automatic.
   int64_t context_ranks = 1;
   config::ContextRoute context_route = config::ContextRoute::ring;
+  int64_t expert_ranks = 1;    // that divide the experts of each layer
   int64_t gradient_bytes = 4;  // of the type in which gradients are accumulated
   bool on_gpu = false;         // where the loss has more logits at a time (ops::loss_chunk_bytes)
   // Whether the kernels of products also apply activations and add to gradients of a wider type, as ours do, or leave
@@ -97,9 +98,10 @@ using UnitTable = std::vector<UnitRow>;
 // The tensors of a batch that the units read, by name.
 std::set<std::string, std::less<>> batch_tensors_of(const UnitTable& table);
 
-// Elements of a parameter in the whole model, and of the part that one of `tensor_ranks` ranks holds.
+// Elements of a parameter in the whole model, and of the part that a rank holds of `tensor_ranks` ranks that cut layers
+// and `expert_ranks` that divide experts.
 int64_t elements(const ParamMark& mark);
-int64_t elements_on_rank(const ParamMark& mark, int64_t tensor_ranks);
+int64_t elements_on_rank(const ParamMark& mark, int64_t tensor_ranks, int64_t expert_ranks = 1);
 // Elements of all parameters of the whole model.
 int64_t elements(const UnitTable& table);
 

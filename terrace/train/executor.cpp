@@ -170,6 +170,7 @@ void Executor::forward(Step& step, const StepInstruction& instruction) {
   MicroBatchState::Segment& own = state.segments[static_cast<size_t>(segment - begin)];
   models::Pass pass = step.pass;
   pass.context = cut_.context.cut_of(batch);
+  pass.experts = cut_.experts.ranks();
   if (state.split) pass.deferred = &own.deferred;
   const config::Recompute recompute = recompute_[static_cast<size_t>(segment)];
   pass.recompute_attention = recompute == config::Recompute::selective;
@@ -205,6 +206,7 @@ void Executor::loss(Step& step, const StepInstruction& instruction) {
   const models::Batch& batch = step.batch(instruction.micro_batch);
   models::Pass pass = step.pass;
   pass.context = cut_.context.cut_of(batch);
+  pass.experts = cut_.experts.ranks();
   if (step.outputs != nullptr) {
     *step.outputs = model_.outputs(stage_.segment(instruction.segment).units.begin, input, batch, pass);
     return;

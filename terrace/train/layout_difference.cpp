@@ -18,9 +18,10 @@ namespace {
 using Names = std::initializer_list<const char*>;
 
 // These decide how a model and a step are cut, and in which types data are sent.
-constexpr Names cut_keys = {"tensor",      "sequence_parallel", "context",    "context_route", "pipeline",
-                            "chunks",      "stage_layers",      "schedule",   "gather_type",   "reduce_type",
-                            "update_type", "outer_every",       "outer_type", "node_type",     "error_feedback"};
+constexpr Names cut_keys = {"experts",       "tensor",      "sequence_parallel", "context",    "context_route",
+                            "pipeline",      "chunks",      "stage_layers",      "schedule",   "gather_type",
+                            "reduce_type",   "update_type", "outer_every",       "outer_type", "node_type",
+                            "error_feedback"};
 // These decide over which ranks a sum of gradients is taken first.
 constexpr Names sharding_keys = {"sharding",        "shard_group", "shard_weights", "shard_gradients",
                                  "shard_optimizer", "route",       "deterministic"};

@@ -88,6 +88,7 @@ config::LayoutConfig plain_layout(const config::LayoutConfig& layout) {
   plain.schedule = layout.schedule;
   plain.chunks = layout.chunks;
   plain.tensor = layout.tensor;
+  plain.experts = layout.experts;
   plain.sequence_parallel = layout.sequence_parallel;
   plain.context = layout.context;
   plain.context_route = layout.context_route;

@@ -55,7 +55,7 @@ TEST(Communicators, AreThoseThatAModelsRanksConnect) {
       config.layout = layout_config(layout, false);
       config.train.global_batch = layout.ranks / (config.layout.tensor * config.layout.pipeline);
       config.train.micro_batch = 1;
-      const auto table = std::make_shared<const plan::PlannedTable>(small_table(training), config.layout.tensor);
+      const auto table = std::make_shared<const plan::PlannedTable>(small_table(training), config.layout);
       const auto partition =
           std::make_shared<const schedule::Partition>(schedule::partition(table->rows, config.layout));
       const plan::PlannedRun run(config, layout.ranks, layout.ranks, {table, partition});

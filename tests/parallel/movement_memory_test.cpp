@@ -92,7 +92,7 @@ plan::PlannedRun planned_run_of(const MovementCase& one) {
   config.train.micro_batch = 1;
   config.train.precision = one.training.precision;
   config.train.gradient_type = one.gradient_type;
-  const auto table = std::make_shared<const plan::PlannedTable>(small_table(one.training), 1);
+  const auto table = std::make_shared<const plan::PlannedTable>(small_table(one.training), config.layout);
   const auto partition = std::make_shared<const schedule::Partition>(schedule::partition(table->rows, config.layout));
   return {config, one.layout.ranks, one.layout.ranks, {table, partition}};
 }
@@ -152,6 +152,25 @@ TEST(MovementMemory, EqualsThePlanToTheByte) {
 }
 
 // Without another type, a second hop or earlier micro-batches nothing is allocated.
+// Buffers of experts are cut over other ranks than those beside them.
+TEST(MovementMemory, OfExpertsEqualsThePlanToTheByte) {
+  for (const Layout& layout : {Layout{2, {"experts=2", "sharding=zero3"}}, Layout{4, {"experts=2", "sharding=zero3"}},
+                               Layout{4, {"experts=2", "shard_gradients=2", "shard_optimizer=4"}},
+                               Layout{4, {"experts=2", "sharding=zero1", "ranks_per_node=2", "route=rails"}},
+                               Layout{6, {"experts=3", "sharding=zero2"}}}) {
+    for (const std::vector<std::string>& types : movement_types()) {
+      for (const int64_t micro_batches : {1, 2, 4}) {
+        const MovementCase one{.training = {.model = "cut_experts", .precision = config::Precision::bf16},
+                               .layout = layout.with(types),
+                               .micro_batches = micro_batches};
+        SCOPED_TRACE(one.name());
+        const int64_t expected = plan::movement_bytes(planned_run_of(one), 0, {});
+        for (const CountedMovements& rank : counted_movements(one)) EXPECT_EQ(rank.bytes, expected);
+      }
+    }
+  }
+}
+
 TEST(MovementMemory, NoneWhereBuffersAreSentAsTheyAre) {
   for (const Layout& layout : {Layout{3, {"sharding=ddp"}},
                                {2, {"sharding=zero1"}},

@@ -200,6 +200,7 @@ inline config::LayoutConfig layout_config(const Layout& layout, bool determinist
   for (const std::string& key : layout.keys) {
     overrides.push_back("layout." + key);
     if (key.starts_with("recompute_layers")) overrides.emplace_back("train.recompute=full");
+    if (key.starts_with("experts")) overrides.emplace_back("model.experts=12");
   }
   if (deterministic) overrides.push_back("layout.deterministic=true");
   return config::parse(
@@ -329,6 +330,7 @@ class RankTraining {
                   {own_.cut.groups.everyone.get(), own_.cut.groups.model_parallel.get(), &own_.cut.tensor.group(),
                    &own_.cut.tensor.sharing(), &own_.cut.stage.group(), &own_.cut.stage.sharing()});
     if (own_.cut.context.group() != nullptr) groups.push_back(own_.cut.context.group());
+    if (own_.cut.experts.group() != nullptr) groups.push_back(own_.cut.experts.group());
     return groups;
   }
 

@@ -37,7 +37,7 @@ CallMemory of(const PlannedRun& run, Movement movement, Hop hop = Hop::whole, bo
                       .movement = movement,
                       .accumulates = accumulates,
                       .hop = hop},
-                     65'536, run.config.train.precision);
+                     PlannedFlat{.padded = 65'536, .precision = run.config.train.precision});
 }
 
 // A code of one byte or half a byte for each value, and 4 bytes for each 256 of them: 1 + 1/64 or 1/2 + 1/64.

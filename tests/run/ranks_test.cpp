@@ -70,9 +70,9 @@ class Ranks : public train::TinyRun {
          }});
   }
 
-  // The tensors that a checkpoint holds, read by one rank.
-  std::map<std::string, at::Tensor> read(const std::filesystem::path& checkpoint) const {
-    train::Trainer trainer(config_of("reader", {1, {}}), {});
+  // The tensors that a checkpoint of a model with these keys holds, read by one rank.
+  std::map<std::string, at::Tensor> read(const std::filesystem::path& checkpoint, const Keys& model = {}) const {
+    train::Trainer trainer(config_of("reader", {1, model}), {});
     trainer.resume(checkpoint::Reader(checkpoint));
     return snapshot(trainer);
   }
@@ -131,6 +131,55 @@ TEST_F(Ranks, ContinueBitForBitAtTheSameLayout) {
     start(name + "half", layout, {"train.steps=6", "optimizer.decay_steps=6"}, "auto");
     expect_equal(read(folder_ / (name + "half") / checkpoint::step_name(6)),
                  read(folder_ / (name + "whole") / checkpoint::step_name(6)));
+  }
+}
+
+const Keys experts = {"model.experts=4", "model.router=sigmoid", "model.router_bias=true",
+                      "model.router_bias_rate=0.05", "model.balance_loss=0.01"};
+const std::vector<RankLayout> expert_layouts = {
+    {1, {}},
+    {2, {"layout.experts=2", "layout.sharding=zero3"}},
+    {4, {"layout.experts=4", "layout.sharding=zero1"}},
+    {4, {"layout.experts=2", "layout.tensor=2", "layout.sequence_parallel=true", "layout.sharding=zero2"}},
+    {4, {"layout.experts=2", "layout.pipeline=2"}},
+};
+
+RankLayout with_experts(RankLayout layout) {
+  layout.keys.insert(layout.keys.end(), experts.begin(), experts.end());
+  return layout;
+}
+
+TEST_F(Ranks, ExpertsSavedOverSomeRanksAreReadOverOthers) {
+  for (size_t i = 0; i < expert_layouts.size(); ++i) {
+    const auto saved = start("from" + std::to_string(i), with_experts(expert_layouts[i]), {"train.steps=2"}).checkpoint;
+    const auto expected = read(saved, experts);
+    for (const RankLayout& other : expert_layouts) {
+      SCOPED_TRACE(fmt::format("layout {} to {} ranks", i, other.ranks));
+      const config::Config config = config_of("to", with_experts(other), {"train.steps=2"});
+      std::filesystem::path again;
+      comm::run_threads(other.ranks, {}, [&](comm::World& world) {
+        train::Trainer trainer(config, {}, {}, &world);
+        trainer.resume(checkpoint::Reader(saved));
+        const auto path = checkpoint::save(folder_ / "again", trainer.state(), {}, trainer.saving_group());
+        if (world.rank() == 0) again = path;
+      });
+      expect_equal(read(again, experts), expected);
+    }
+  }
+}
+
+TEST_F(Ranks, ExpertsLearnTheSameAndContinueBitForBit) {
+  for (size_t i = 0; i < expert_layouts.size(); ++i) {
+    const RankLayout layout = with_experts(expert_layouts[i]);
+    const std::string whole = fmt::format("whole{}", i), half = fmt::format("half{}", i);
+    start(whole, layout, {"train.steps=6", "checkpoint.every=3", "train.evaluate_every=6"});
+    start(half, layout, {"train.steps=3", "optimizer.decay_steps=6"});
+    start(half, layout, {"train.steps=6", "optimizer.decay_steps=6"}, "auto");
+    expect_equal(read(folder_ / half / checkpoint::step_name(6), experts),
+                 read(folder_ / whole / checkpoint::step_name(6), experts));
+    expect_close(losses(whole), losses("whole0"));
+    const double held_out = observe::read_metrics(folder_ / whole).evaluations.at(6).validation_loss;
+    EXPECT_NEAR(held_out, observe::read_metrics(folder_ / "whole0").evaluations.at(6).validation_loss, 1e-3);
   }
 }
 

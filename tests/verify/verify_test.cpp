@@ -86,6 +86,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{2, {"layout.tensor=2", "model.heads=4", "model.dropout=0.1", "model.attention_dropout=0.1"}},
         Case{4, llama + sparse + Keys{"layout.tensor=2", "layout.sequence_parallel=true", "layout.sharding=zero3"}},
         Case{4, llama + sparse + Keys{"layout.pipeline=2", "layout.context=2", "train.recompute=full"}},
+        Case{4, llama + sparse + Keys{"layout.experts=2", "layout.sharding=zero3", "train.recompute=full"}},
+        Case{4, llama + sparse +
+                    Keys{"layout.experts=2", "layout.tensor=2", "layout.sequence_parallel=true", "layout.pipeline=2",
+                         "layout.schedule=zb-h1"}},
+        Case{6, llama + sparse +
+                    Keys{"train.global_batch=12", "layout.experts=3", "layout.sharding=zero2", "train.precision=bf16"}},
         Case{2, llama + sparse + Keys{"layout.pipeline=2", "layout.schedule=zb-h1", "train.precision=bf16"}},
         Case{4, llama + Keys{"layout.tensor=4", "layout.sequence_parallel=true", "data.reset_at_documents=true"}},
         Case{4, llama + Keys{"layout.tensor=2", "layout.sequence_parallel=true", "layout.sharding=zero3"}},

@@ -12,6 +12,7 @@
 
 #include "terrace/base/error.h"
 #include "terrace/ops/cut.h"
+#include "terrace/ops/experts/expert_exchange.h"
 #include "terrace/ops/experts/expert_rows.h"
 
 namespace terrace::models {
@@ -81,8 +82,13 @@ at::Tensor Experts::routed(const at::Tensor& x, const ops::Cut* cut, const Pass&
   const ops::ExpertRows rows = ops::rows_of_choices(routing.choice.experts, options_.number);
   const at::Tensor own = ops::gather_rows(ops::rows_of(x), rows);
   const at::Tensor weights = ops::weights_of_rows(routing.weights, rows);
-  const at::Tensor computed = ops::expert_feed_forward(
-      own, weights, rows.offsets, {nn::weight_of(&first_), nn::weight_of(&second_)}, activation_, pass.deferred);
+  const auto compute = [&](const at::Tensor& given, const at::Tensor& p, const std::vector<int64_t>& offsets) {
+    return ops::expert_feed_forward(given, p, offsets, {nn::weight_of(&first_), nn::weight_of(&second_)}, activation_,
+                                    pass.deferred);
+  };
+  const at::Tensor computed = pass.experts == nullptr
+                                  ? compute(own, weights, rows.offsets)
+                                  : ops::compute_on_expert_ranks(own, weights, rows.offsets, *pass.experts, compute);
   return ops::sum_rows(computed, rows).view(x.sizes());
 }
 

@@ -115,8 +115,7 @@ struct Simulated {
 Simulated simulated(const config::Config& config, const schedule::ResolvedLayout& layout, int64_t micro_batches,
                     const MeasuredTimes& times) {
   const auto pipeline = schedule::instructions(schedule::pipeline_of(config.layout, micro_batches));
-  const schedule::Movements movements =
-      schedule::movements_of(layout.sizes, config.layout.deterministic, config.layout.prefetch);
+  const schedule::Movements movements = layout.movements(config.layout);
   Simulated all;
   for (size_t stage = 0; stage < pipeline.size(); ++stage) {
     all.lists.push_back(schedule::training_step(pipeline[stage], micro_batches, layout.stages[stage], movements));

@@ -78,6 +78,16 @@ CommunicatorCount communicators_of(const PlannedRun& run, int64_t stage) {
   add_movement(Movement::reduce_across, place.reduce_across);
   add_movement(Movement::reduce_replicas, place.replicas);
   add_movement(Movement::publish, place.update);
+  if (run.expert_sizes) {
+    const int64_t experts = run.config.layout.experts;
+    counter.add(experts);
+    counter.count.directions += 2 * (experts - 1);  // to and from each other rank
+    const mesh::ShardPlace of_experts(*run.expert_sizes, 0);
+    for (const auto* members : {&of_experts.gather, &of_experts.reduce, &of_experts.reduce_across, &of_experts.replicas,
+                                &of_experts.update, &of_experts.everyone}) {
+      counter.add(std::ssize(*members));
+    }
+  }
   counter.add(run.sizes.ranks);  // all data-parallel ranks
   if (run.sizes.has_local_copies()) counter.add(run.sizes.optimizer);
   counter.add(stages * tensor);                                              // the ranks that hold one model

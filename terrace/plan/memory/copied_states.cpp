@@ -7,7 +7,7 @@ namespace {
 // The elements of the optimizer states that a rank of the stage holds, with the padding of its flat buffers, which
 // copies save too.
 double own_elements(const PlannedRun& run, int64_t stage) {
-  return static_cast<double>(run.stage_padded_elements(stage)) / static_cast<double>(run.sizes.optimizer);
+  return run.stage_sum(stage, &mesh::ShardSizes::optimizer, [](const PlannedFlat& flat) { return flat.padded; });
 }
 
 // Common weights and momentum in fp32.
@@ -16,9 +16,11 @@ constexpr double common_bytes = 8;
 }  // namespace
 
 double saved_bytes(const PlannedRun& run, int64_t stage, const StageMemory& memory) {
-  const double shared = checkpoint_bytes_per_parameter * static_cast<double>(run.stage_elements(stage)) +
-                        static_cast<double>(run.buffer_bytes(stage));
-  double bytes = shared / static_cast<double>(run.sizes.ranks) + memory.of(MemoryKind::feedback);
+  const double elements =
+      run.stage_sum(stage, &mesh::ShardSizes::ranks, [](const PlannedFlat& flat) { return flat.elements; });
+  double bytes = checkpoint_bytes_per_parameter * elements +
+                 static_cast<double>(run.buffer_bytes(stage)) / static_cast<double>(run.sizes.ranks) +
+                 memory.of(MemoryKind::feedback);
   if (run.sizes.has_local_copies()) bytes += (checkpoint_bytes_per_parameter + common_bytes) * own_elements(run, stage);
   return bytes;
 }

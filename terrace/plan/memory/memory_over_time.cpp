@@ -46,10 +46,8 @@ class Changes {
   double deferred(int64_t segment) const {
     return static_cast<double>(schedule::deferred_bytes(run_.largest_table(), run_.partition().segment(segment)));
   }
-  double weights(int64_t segment) const { return static_cast<double>(run_.weight_bytes(segment)); }
-  double gradients(int64_t segment) const {
-    return static_cast<double>(run_.padded_elements(segment) * config::element_bytes(run_.config.train.gradient_type));
-  }
+  double weights(int64_t segment) const { return static_cast<double>(run_.gathered_bytes(segment)); }
+  double gradients(int64_t segment) const { return static_cast<double>(run_.reduced_bytes(segment)); }
 
   void at(double seconds, double bytes) {
     if (bytes != 0) changes_.push_back({seconds, bytes});

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "terrace/base/error.h"
 #include "terrace/config/wire_type.h"
@@ -147,14 +148,14 @@ schedule::Instructions computations(const PlannedRun& run, int64_t micro_batches
   return list;
 }
 
-// Whether any movement of the run can take memory.
-bool takes_memory(const PlannedRun& run) {
+// Whether any movement of the parameters with these sizes can take memory.
+bool takes_memory(const PlannedRun& run, const mesh::ShardSizes& sizes) {
   const config::LayoutConfig& layout = run.config.layout;
-  const schedule::Movements movements = schedule::movements_of(run.sizes, layout.deterministic);
+  const schedule::Movements movements = schedule::movements_of(sizes, layout.deterministic);
   const Precision weights = run.config.train.precision, gradients = run.config.train.gradient_type;
   const auto changes = [&](Movement movement, Precision kept) {
     return std::ranges::any_of(movements.hops(movement), [&](Hop hop) {
-      return !preserves(schedule::wire_type(layout, run.sizes, movement, hop), kept);
+      return !preserves(schedule::wire_type(layout, sizes, movement, hop), kept);
     });
   };
   const auto changes_weights = [&](Movement movement) {
@@ -169,9 +170,11 @@ bool takes_memory(const PlannedRun& run) {
 
 }  // namespace
 
-CallMemory call_memory(const PlannedRun& run, const StepInstruction& instruction, int64_t padded, Precision weights) {
+CallMemory call_memory(const PlannedRun& run, const StepInstruction& instruction, const PlannedFlat& flat) {
   const config::LayoutConfig& layout = run.config.layout;
-  const mesh::ShardSizes& sizes = run.sizes;
+  const mesh::ShardSizes& sizes = run.sizes_of(flat);
+  const int64_t padded = flat.padded;
+  const Precision weights = flat.precision;
   const bool deterministic = layout.deterministic;
   const Precision gradients = run.config.train.gradient_type;
   const auto type_of = [&](Hop hop) { return schedule::wire_type(layout, sizes, instruction.movement, hop); };
@@ -220,22 +223,45 @@ CallMemory call_memory(const PlannedRun& run, const StepInstruction& instruction
   TERRACE_CHECK(false, "movement {}", static_cast<int>(instruction.movement));
 }
 
+// The memory of a movement that takes one call, in a list whose movements may take two: it is made with the first, and
+// a sum that is to be added waits for the second.
+CallMemory memory_of_one_call(const PlannedRun& run, StepInstruction instruction, const PlannedFlat& flat) {
+  if (instruction.hop == Hop::whole) return call_memory(run, instruction, flat);
+  const bool is_first = schedule::is_first_hop(instruction);
+  instruction.hop = Hop::whole;
+  const mesh::ShardSizes& sizes = run.sizes_of(flat);
+  const int64_t parts = run.config.layout.deterministic ? sizes.ranks : sizes.gradients;
+  const int64_t sum = instruction.movement == Movement::reduce && instruction.accumulates
+                          ? flat.padded / parts * config::element_bytes(run.config.train.gradient_type)
+                          : 0;
+  if (!is_first) return {.beginning = sum, .moving = sum, .ending = sum};
+  CallMemory memory = call_memory(run, instruction, flat);
+  memory.after += sum;
+  return memory;
+}
+
 CallMemory call_memory(const PlannedRun& run, const StepInstruction& instruction) {
-  const int64_t all = run.padded_elements(instruction.segment), fp32 = run.padded_fp32_elements(instruction.segment);
-  const Precision precision = run.config.train.precision;
-  if (fp32 == 0) return call_memory(run, instruction, all, precision);
-  CallMemory memory = call_memory(run, instruction, fp32, Precision::fp32);
-  if (all == fp32) return memory;
-  const CallMemory others = call_memory(run, instruction, all - fp32, precision);
-  memory.beginning += others.beginning;
-  memory.moving += others.moving;
-  memory.ending += others.ending;
-  memory.after += others.after;
+  std::vector<CallMemory> calls;
+  CallMemory memory;
+  for (const PlannedFlat& flat : run.flats(instruction.segment)) {
+    const schedule::Movements own = schedule::movements_of(run.sizes_of(flat), run.config.layout.deterministic);
+    if (!own.has(instruction.movement)) continue;
+    calls.push_back(flat.of_experts ? memory_of_one_call(run, instruction, flat) : call_memory(run, instruction, flat));
+    // The calls before this one are under way.
+    memory.beginning = std::max(memory.beginning, memory.moving + calls.back().beginning);
+    memory.moving += calls.back().moving;
+  }
+  int64_t moving = memory.moving;
+  for (const CallMemory& call : calls) {
+    moving -= call.moving;
+    memory.ending = std::max(memory.ending, memory.after + call.ending + moving);
+    memory.after += call.after;
+  }
   return memory;
 }
 
 int64_t movement_bytes(const PlannedRun& run, int64_t stage, const machine::Software& software) {
-  if (!takes_memory(run)) return 0;
+  if (!takes_memory(run, run.sizes) && (!run.expert_sizes || !takes_memory(run, *run.expert_sizes))) return 0;
   const int64_t micro_batches = std::min<int64_t>(3, run.pipeline.micro_batches);
   const schedule::StepInstructions list =
       planned_list(run, computations(run, micro_batches), micro_batches, stage, software);

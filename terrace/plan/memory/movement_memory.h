@@ -22,10 +22,9 @@ struct CallMemory {
   bool operator==(const CallMemory&) const = default;
 };
 
-// The memory of a call for a flat buffer of so many elements, whose weights have this type. `instruction` begins or
-// ends a movement of a run that goes by one route (Routing::automatic counts as flat).
-CallMemory call_memory(const PlannedRun& run, const schedule::StepInstruction& instruction, int64_t padded_elements,
-                       config::Precision weights);
+// The memory of a call for a flat buffer of the run. `instruction` begins or ends a movement of a run that goes by one
+// route (Routing::automatic counts as flat).
+CallMemory call_memory(const PlannedRun& run, const schedule::StepInstruction& instruction, const PlannedFlat& flat);
 // The memory of a call for all flat buffers of the instruction's segment together.
 CallMemory call_memory(const PlannedRun& run, const schedule::StepInstruction& instruction);
 

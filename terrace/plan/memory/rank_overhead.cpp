@@ -19,12 +19,13 @@ double rank_overhead_bytes(const PlannedRun& run) {
 }
 
 double padding_bytes(const PlannedRun& run, int64_t stage) {
-  const auto padding = static_cast<double>(run.stage_padded_elements(stage) - run.stage_elements(stage));
   const config::TrainConfig& train = run.config.train;
-  const auto on_rank = [&](double bytes, int64_t ranks) { return padding * bytes / static_cast<double>(ranks); };
-  return on_rank(static_cast<double>(config::element_bytes(train.precision)), run.sizes.weights) +
-         on_rank(static_cast<double>(config::element_bytes(train.gradient_type)), run.sizes.gradients) +
-         on_rank(checkpoint_bytes_per_parameter, run.sizes.optimizer);
+  const auto on_rank = [&](double bytes, int64_t mesh::ShardSizes::*cut_over) {
+    return bytes * run.stage_sum(stage, cut_over, [](const PlannedFlat& flat) { return flat.padded - flat.elements; });
+  };
+  return on_rank(static_cast<double>(config::element_bytes(train.precision)), &mesh::ShardSizes::weights) +
+         on_rank(static_cast<double>(config::element_bytes(train.gradient_type)), &mesh::ShardSizes::gradients) +
+         on_rank(checkpoint_bytes_per_parameter, &mesh::ShardSizes::optimizer);
 }
 
 }  // namespace terrace::plan

@@ -15,10 +15,6 @@
 namespace terrace::plan {
 namespace {
 
-double bytes_of(int64_t elements, int64_t each, int64_t ranks) {
-  return static_cast<double>(elements) * static_cast<double>(each) / static_cast<double>(ranks);
-}
-
 // Bytes of the hidden states that a chunk receives; 0 for the model's first.
 int64_t received_bytes(const PlannedRun& run, int64_t stage, int64_t chunk) {
   const std::vector<int64_t>& segments = run.chunk(stage, chunk);
@@ -187,22 +183,27 @@ double communication_bytes(const PlannedRun& run, int64_t stage) {
 double feedback_bytes(const PlannedRun& run, int64_t stage) {
   const config::LayoutConfig& layout = run.config.layout;
   int64_t bytes = 0;
-  for (const schedule::Movement movement : schedule::fed_back_reductions(layout, run.sizes)) {
-    for (const int64_t segment : run.stages.at(static_cast<size_t>(stage)).held) {
-      const int64_t values = schedule::reduced_elements(movement, run.sizes, run.padded_elements(segment));
-      bytes += config::wire_bytes(config::WireType::int8, values, 0);
+  for (const int64_t segment : run.stages.at(static_cast<size_t>(stage)).held) {
+    for (const PlannedFlat& flat : run.flats(segment)) {
+      const mesh::ShardSizes& sizes = run.sizes_of(flat);
+      for (const schedule::Movement movement : schedule::fed_back_reductions(layout, sizes)) {
+        const int64_t values = schedule::reduced_elements(movement, sizes, flat.padded);
+        bytes += config::wire_bytes(config::WireType::int8, values, 0);
+      }
     }
   }
   return static_cast<double>(bytes);
 }
 
-// Whether weights of so many bytes each are rounded when they are published.
-bool publishing_rounds(const PlannedRun& run, int64_t weight) {
+// Whether the weights of the flat buffer are rounded when they are published.
+bool publishing_rounds(const PlannedRun& run, const PlannedFlat& flat) {
   const config::LayoutConfig& layout = run.config.layout;
-  const schedule::Movements movements = schedule::movements_of(run.sizes, layout.deterministic);
+  const mesh::ShardSizes& sizes = run.sizes_of(flat);
+  const schedule::Movements movements = schedule::movements_of(sizes, layout.deterministic);
   constexpr auto publish = schedule::Movement::publish;
   return movements.publishes && std::ranges::any_of(movements.hops(publish), [&](schedule::Hop hop) {
-           return config::rounds(schedule::wire_type(layout, run.sizes, publish, hop), weight);
+           return config::rounds(schedule::wire_type(layout, sizes, publish, hop),
+                                 config::element_bytes(flat.precision));
          });
 }
 
@@ -234,33 +235,30 @@ double temporary_bytes(const PlannedRun& run, int64_t number, bool backward) {
 
 StageMemory stage_memory(const PlannedRun& run, int64_t stage, const machine::Software& software) {
   const config::TrainConfig& train = run.config.train;
-  const int64_t weight = config::element_bytes(train.precision), gradient = config::element_bytes(train.gradient_type);
+  const int64_t gradient = config::element_bytes(train.gradient_type);
   // The optimizer keeps fp32 weights beside those that are computed with, where these are rounded.
   // Copies that make steps by themselves keep their common weights and a momentum, in fp32 too.
   const int64_t of_copies = run.sizes.has_local_copies() ? 8 : 0;
-  const auto states = [&](int64_t bytes) {
-    return 8 + of_copies + (bytes < 4 || publishing_rounds(run, bytes) ? 4 : 0);
+  const auto states = [&](const PlannedFlat& flat) {
+    return 8 + of_copies + (config::element_bytes(flat.precision) < 4 || publishing_rounds(run, flat) ? 4 : 0);
   };
-  const int64_t all = run.stage_elements(stage), fp32 = run.stage_fp32_elements(stage);
+  using Sizes = mesh::ShardSizes;
   StageMemory memory;
-  memory.of(MemoryKind::weights) =
-      bytes_of((all - fp32) * weight + fp32 * 4, 1, run.sizes.weights) + static_cast<double>(run.buffer_bytes(stage));
+  memory.of(MemoryKind::weights) = run.stage_sum(stage, &Sizes::weights, [](const PlannedFlat& flat) {
+    return flat.elements * config::element_bytes(flat.precision);
+  }) + static_cast<double>(run.buffer_bytes(stage));
   const int64_t copy = software.copies_gradients && gradient < 4 ? 4 : 0;
-  memory.of(MemoryKind::gradients) = bytes_of(all, gradient + copy, run.sizes.gradients);
-  memory.of(MemoryKind::optimizer) = bytes_of((all - fp32) * states(weight) + fp32 * states(4), 1, run.sizes.optimizer);
+  memory.of(MemoryKind::gradients) = run.stage_sum(
+      stage, &Sizes::gradients, [&](const PlannedFlat& flat) { return flat.elements * (gradient + copy); });
+  memory.of(MemoryKind::optimizer) =
+      run.stage_sum(stage, &Sizes::optimizer, [&](const PlannedFlat& flat) { return flat.elements * states(flat); });
   memory.of(MemoryKind::feedback) = feedback_bytes(run, stage);
   memory.of(MemoryKind::activations) = activation_bytes(run, stage, software, memory.live_micro_batches);
   memory.of(MemoryKind::temporary) = most_temporary_bytes(run, stage, software);
-  if (run.sizes.weights > 1) {
-    const config::LayoutConfig& layout = run.config.layout;
-    const int64_t ahead = schedule::movements_of(run.sizes, layout.deterministic, layout.prefetch).uses_ahead();
-    memory.of(MemoryKind::gathers) +=
-        largest_neighbours(run, stage, 1 + ahead, [&](int64_t number) { return run.weight_bytes(number); });
-  }
-  if (run.sizes.gradients > 1) {
-    memory.of(MemoryKind::gathers) +=
-        largest_neighbours(run, stage, 2, [&](int64_t number) { return gradient * run.padded_elements(number); });
-  }
+  const int64_t ahead = run.movements(run.config.layout).uses_ahead();
+  memory.of(MemoryKind::gathers) =
+      largest_neighbours(run, stage, 1 + ahead, [&](int64_t number) { return run.gathered_bytes(number); }) +
+      largest_neighbours(run, stage, 2, [&](int64_t number) { return run.reduced_bytes(number); });
   memory.of(MemoryKind::movements) =
       static_cast<double>(std::max(movement_bytes(run, stage, software), outer_update_bytes(run, stage)));
   memory.of(MemoryKind::communication) = communication_bytes(run, stage);

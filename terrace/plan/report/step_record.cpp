@@ -112,11 +112,15 @@ std::vector<observe::CommunicationRecord> groups_of_stage(const SimulatedStep& s
   for (const ExposedTime& exposed : prediction.exposed) {
     groups.push_back(
         {.name = exposed.group, .moving_seconds = exposed.moving_seconds, .waiting_seconds = exposed.seconds});
-    const bool tensor = exposed.group == "tensor";
-    if (!tensor && exposed.group != "context") continue;
-    groups.back().bytes = tensor ? step.costs.tensor_bytes(stage) : step.costs.context_bytes(stage);
-    groups.back().tier =
-        link_name(machine, static_cast<size_t>(tensor ? step.costs.tensor_tier() : step.costs.context_tier()));
+    const bool tensor = exposed.group == "tensor", context = exposed.group == "context";
+    if (!tensor && !context && exposed.group != "experts") continue;
+    const PredictedCosts& costs = step.costs;
+    groups.back().bytes = tensor    ? costs.tensor_bytes(stage)
+                          : context ? costs.context_bytes(stage)
+                                    : costs.expert_bytes(stage);
+    groups.back().tier = link_name(machine, static_cast<size_t>(tensor    ? costs.tensor_tier()
+                                                                : context ? costs.context_tier()
+                                                                          : costs.expert_tier()));
   }
   for (const StepInstruction& one : step.lists[static_cast<size_t>(stage)]) {
     if (one.kind != Kind::begin_movement) continue;

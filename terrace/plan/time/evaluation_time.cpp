@@ -12,8 +12,7 @@ namespace terrace::plan {
 double evaluation_round_seconds(const config::Config& config, const Target& target) {
   const PlannedRun run = planned_run(config, target);
   const PredictedCosts costs(run, target.machine, target.software, target.block_products);
-  const schedule::Movements movements =
-      schedule::movements_of(run.sizes, run.config.layout.deterministic, run.config.layout.prefetch);
+  const schedule::Movements movements = run.movements(run.config.layout);
   std::vector<schedule::StepInstructions> lists;
   for (int64_t stage = 0; stage < run.placement.stages; ++stage) {
     lists.push_back(schedule::evaluation(run.stages[static_cast<size_t>(stage)],

@@ -2,6 +2,7 @@
 #include "terrace/plan/time/movement_time.h"
 
 #include "terrace/config/wire_type.h"
+#include "terrace/mesh/experts.h"
 
 namespace terrace::plan {
 
@@ -9,10 +10,11 @@ using schedule::Hop;
 using schedule::Movement;
 
 MovementTimes::MovementTimes(const config::Config& config, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes,
-                             const machine::Machine& machine, const std::vector<Algorithm>& algorithms)
+                             const machine::Machine& machine, const std::vector<Algorithm>& algorithms, int64_t experts)
     : config_(config),
       mesh_(mesh),
       sizes_(sizes),
+      experts_(experts),
       machine_(machine),
       algorithms_(algorithms),
       rails_gather_(config.layout.rails_gather == config::RailsGather::doubling ? std::vector{Algorithm::bruck}
@@ -29,7 +31,9 @@ MovementTimes::MovementTimes(const config::Config& config, const mesh::Mesh& mes
 
 MovementTimes::Places MovementTimes::places_of(const std::vector<int64_t>& members, bool has_two_hops) const {
   const auto placed = [&](const std::vector<int64_t>& coordinates) {
-    return place_of(mesh::ranks_of(coordinates, "", mesh_, 0), machine_, mesh_.size());
+    const mesh::Group ranks = experts_ > 0 ? mesh::expert_replicas(coordinates, "", mesh_, 0, experts_)
+                                           : mesh::ranks_of(coordinates, "", mesh_, 0);
+    return place_of(ranks, machine_, mesh_.size());
   };
   Places places{.whole = placed(members), .node = {}, .rails = {}};
   if (!has_two_hops) return places;

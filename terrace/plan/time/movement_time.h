@@ -25,8 +25,9 @@ class MovementTimes {
  public:
   // All arguments outlive the object. Gathers between nodes by rails take `algorithms`, or Algorithm::bruck if the
   // configuration says so; RailsGather::automatic counts as library.
+  // `experts` is the number of ranks that divide experts where the sizes are those of parameters of experts, or 0.
   MovementTimes(const config::Config& config, const mesh::Mesh& mesh, const mesh::ShardSizes& sizes,
-                const machine::Machine& machine, const std::vector<Algorithm>& algorithms);
+                const machine::Machine& machine, const std::vector<Algorithm>& algorithms, int64_t experts = 0);
 
   // A call of the movement on a flat buffer of so many elements, which are a whole number of pieces for each rank.
   MovementTime of(schedule::Movement movement, schedule::Hop hop, int64_t padded_elements) const;
@@ -59,6 +60,7 @@ class MovementTimes {
   const config::Config& config_;
   const mesh::Mesh& mesh_;
   const mesh::ShardSizes& sizes_;
+  const int64_t experts_;
   const machine::Machine& machine_;
   const std::vector<Algorithm>& algorithms_;
   std::vector<Algorithm> rails_gather_;  // of gathers between nodes by rails

@@ -25,13 +25,11 @@ config::Config config_of_update(config::Config config) {
   return config;
 }
 
-// The padded elements of each flat buffer of the stage.
+// The padded elements of each flat buffer of the stage. Copies that make steps by themselves divide no experts.
 std::vector<int64_t> flat_buffers(const PlannedRun& run, int64_t stage) {
   std::vector<int64_t> sizes;
   for (const int64_t segment : run.stages.at(static_cast<size_t>(stage)).held) {
-    const int64_t all = run.padded_elements(segment), fp32 = run.padded_fp32_elements(segment);
-    if (fp32 > 0) sizes.push_back(fp32);
-    if (all > fp32) sizes.push_back(all - fp32);
+    for (const PlannedFlat& flat : run.flats(segment)) sizes.push_back(flat.padded);
   }
   return sizes;
 }
@@ -62,7 +60,7 @@ int64_t outer_update_bytes(const PlannedRun& run, int64_t stage) {
   for (const int64_t padded : flat_buffers(run, stage)) {
     const CallMemory memory = call_memory(
         update, {.kind = schedule::StepInstruction::Kind::begin_movement, .movement = Movement::reduce_replicas},
-        padded, config::Precision::fp32);
+        PlannedFlat{.padded = padded});
     most = std::max({most, memory.beginning, memory.moving, memory.ending});
   }
   return most;

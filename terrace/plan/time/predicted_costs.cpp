@@ -2,9 +2,9 @@
 #include "terrace/plan/time/predicted_costs.h"
 
 #include <algorithm>
-#include <map>
 
 #include "terrace/base/error.h"
+#include "terrace/mesh/experts.h"
 
 namespace terrace::plan {
 namespace {
@@ -12,9 +12,6 @@ namespace {
 using schedule::Movement;
 using schedule::StepInstruction;
 using Kind = StepInstruction::Kind;
-
-constexpr size_t num_movements = static_cast<size_t>(Movement::publish) + 1;
-constexpr size_t num_hops = static_cast<size_t>(schedule::Hop::rails) + 1;
 
 // The reductions of each micro-batch's gradients, where these are cut. They cannot be deferred until the last backward.
 bool reduces_micro_batch(const StepInstruction& one, Kind kind) {
@@ -53,8 +50,7 @@ bool is_transfer(Kind kind) { return kind == Kind::begin_movement || schedule::i
 
 schedule::StepInstructions planned_list(const PlannedRun& run, const schedule::Instructions& stage,
                                         int64_t micro_batches, int64_t number, const machine::Software& software) {
-  const schedule::Movements movements =
-      schedule::movements_of(run.sizes, run.config.layout.deterministic, run.config.layout.prefetch);
+  const schedule::Movements movements = run.movements(run.config.layout);
   const schedule::StepInstructions list =
       schedule::training_step(stage, micro_batches, run.stages.at(static_cast<size_t>(number)), movements);
   schedule::StepInstructions planned, computed, deferred;
@@ -93,6 +89,9 @@ PredictedCosts::PredictedCosts(const PlannedRun& run, const machine::Machine& ma
       algorithms_{Algorithm::ring, Algorithm::tree},
       tensor_(place_of(run.mesh.group(0, "tensor"), machine_, run.mesh.size())) {
   if (run.mesh.has("context")) context_ = place_of(run.mesh.group(0, "context"), machine_, run.mesh.size());
+  if (run.expert_sizes) {
+    experts_ = place_of(mesh::expert_group(run.mesh, 0, run.config.layout.experts), machine_, run.mesh.size());
+  }
   time_segments();
   time_movements();
   time_sends();
@@ -109,6 +108,13 @@ void PredictedCosts::time_segments() {
   if (context_.ranks > 1) {
     rank.context_transfer = [this](schedule::ContextTransfer::Kind kind, double bytes) {
       return transfer_seconds(kind, bytes);
+    };
+  }
+  if (experts_.ranks > 1) {
+    rank.expert_exchange = [this](double bytes) {
+      const auto ranks = static_cast<double>(experts_.ranks);
+      return collective_time(CollectiveKind::all_to_all, bytes * ranks / (ranks - 1), experts_, machine_, algorithms_)
+          .seconds;
     };
   }
   // Layers have the same units, so few times are computed.
@@ -173,48 +179,6 @@ void PredictedCosts::add_gradient_copies() {
   }
 }
 
-void PredictedCosts::time_movements() {
-  const MovementTimes times(run_.config, run_.mesh, run_.sizes, machine_, algorithms_);
-  config::Config in_fp32 = run_.config;
-  in_fp32.train.precision = config::Precision::fp32;
-  const MovementTimes fp32_times(in_fp32, run_.mesh, run_.sizes, machine_, algorithms_);
-  // The time of a movement of the flat buffers of a segment, one after another.
-  const auto time_of = [&](Movement movement, schedule::Hop hop, int64_t padded, int64_t fp32) {
-    if (fp32 == 0) return times.of(movement, hop, padded);
-    MovementTime time = fp32_times.of(movement, hop, fp32);
-    if (padded == fp32) return time;
-    const MovementTime others = times.of(movement, hop, padded - fp32);
-    time.seconds += others.seconds;
-    time.bytes += others.bytes;
-    time.coding += others.coding;
-    return time;
-  };
-  const schedule::Movements all = schedule::movements_of(run_.sizes, run_.config.layout.deterministic);
-  movements_.resize(num_movements * num_hops);
-  std::map<std::pair<int64_t, int64_t>, size_t> known;  // by padded elements, all and fp32: a segment with so many
-  for (size_t number = 0; number < run_.partition().segments.size(); ++number) {
-    const int64_t padded = run_.padded_elements(static_cast<int64_t>(number));
-    const int64_t fp32 = run_.padded_fp32_elements(static_cast<int64_t>(number));
-    if (const auto [same, is_new] = known.emplace(std::pair(padded, fp32), number); !is_new) {
-      for (std::vector<MovementTime>& by_segment : movements_) {
-        if (!by_segment.empty()) by_segment.push_back(by_segment[same->second]);
-      }
-      continue;
-    }
-    for (size_t movement = 0; movement < num_movements; ++movement) {
-      for (const schedule::Hop hop : all.hops(static_cast<Movement>(movement))) {
-        MovementTime time = time_of(static_cast<Movement>(movement), hop, padded, fp32);
-        // A sum of whole gradients is a reduction and a gather, which take equally long.
-        if (software_.sums_whole_gradients && static_cast<Movement>(movement) == Movement::reduce_across) {
-          time.seconds *= 2;
-          time.bytes *= 2;
-        }
-        movements_[movement * num_hops + static_cast<size_t>(hop)].push_back(time);
-      }
-    }
-  }
-}
-
 // The most bytes that a unit hands to the next one.
 int64_t PredictedCosts::largest_output() const {
   int64_t bytes = 0;
@@ -266,12 +230,17 @@ void PredictedCosts::time_stages() {
   // a master it writes the weight too.
   const double element = train.precision == config::Precision::fp32 ? gradient + 24 : gradient + 24 + weight;
   for (int64_t stage = 0; stage < run_.placement.stages; ++stage) {
-    const double elements = static_cast<double>(run_.stage_elements(stage)) / static_cast<double>(run_.sizes.optimizer);
+    const auto updated = [&](const auto& counts) {
+      return run_.stage_sum(stage, &mesh::ShardSizes::optimizer,
+                            [&](const PlannedFlat& flat) { return counts(flat) ? flat.elements : 0; });
+    };
+    const double elements = updated([](const PlannedFlat&) { return true; });
     norm_.push_back(gradient * elements / machine_.device.memory_bandwidth);
     // An fp32 weight is its own master.
-    const double without_copies = run_.has_two_types() ? weight * static_cast<double>(run_.stage_fp32_elements(stage)) /
-                                                             static_cast<double>(run_.sizes.optimizer)
-                                                       : 0;
+    const double without_copies =
+        run_.has_two_types()
+            ? weight * updated([](const PlannedFlat& flat) { return flat.precision == config::Precision::fp32; })
+            : 0;
     update_.push_back(software_.optimizer_passes * (element * elements - without_copies) /
                           machine_.device.memory_bandwidth +
                       software_.pause_between_steps_seconds);
@@ -289,11 +258,6 @@ void PredictedCosts::time_stages() {
 }
 
 int64_t PredictedCosts::num_links() const { return std::max<int64_t>(1, static_cast<int64_t>(machine_.tiers.size())); }
-
-MovementTime PredictedCosts::movement(const StepInstruction& one) const {
-  const size_t call = static_cast<size_t>(one.movement) * num_hops + static_cast<size_t>(one.hop);
-  return movements_[call][static_cast<size_t>(one.segment)];
-}
 
 MovementTime PredictedCosts::send(int64_t stage, const StepInstruction& instruction) const {
   return sends_[static_cast<size_t>(stage)][static_cast<size_t>(instruction.peer)];
@@ -350,6 +314,21 @@ double PredictedCosts::context_bytes(int64_t stage) const {
   });
 }
 
+double PredictedCosts::expert_bytes(int64_t stage) const {
+  return unit_bytes(stage, [](const schedule::Operations& operations, config::Recompute recompute) {
+    double sum = 0;
+    for (const schedule::ExpertExchange& one : operations.forward_exchanges) {
+      sum += (recompute == config::Recompute::full ? 2 : 1) * one.bytes;
+    }
+    for (const schedule::ExpertExchange& one : operations.backward_exchanges) sum += one.bytes;
+    return sum;
+  });
+}
+
+int64_t PredictedCosts::expert_tier() const {
+  return collective_time(CollectiveKind::all_to_all, 1, experts_, machine_, algorithms_).tier;
+}
+
 int64_t PredictedCosts::context_tier() const {
   return collective_time(CollectiveKind::all_gather, 1, context_, machine_, algorithms_).tier;
 }
@@ -376,13 +355,7 @@ double PredictedCosts::transfer_seconds(schedule::ContextTransfer::Kind kind, do
   return 0;
 }
 
-double PredictedCosts::pass_seconds(const StepInstruction& instruction, double element_bytes) const {
-  return element_bytes * static_cast<double>(run_.padded_elements(instruction.segment)) /
-         machine_.device.memory_bandwidth;
-}
-
 double PredictedCosts::seconds(int64_t stage, const StepInstruction& instruction) const {
-  const auto gradient = static_cast<double>(config::element_bytes(run_.config.train.gradient_type));
   switch (instruction.kind) {
     case Kind::forward:
       return segments_[static_cast<size_t>(instruction.segment)].forward;
@@ -404,9 +377,7 @@ double PredictedCosts::seconds(int64_t stage, const StepInstruction& instruction
     case Kind::end_movement: {
       // The sums of a further micro-batch are added to those of the earlier ones.
       const bool adds = instruction.accumulates && schedule::is_last_hop(instruction);
-      const int64_t parts = run_.config.layout.deterministic ? run_.sizes.ranks : run_.sizes.gradients;
-      return movement(instruction).coding +
-             (adds ? pass_seconds(instruction, 3 * gradient / static_cast<double>(parts)) : 0);
+      return movement(instruction).coding + (adds ? adding_seconds(instruction) : 0);
     }
     case Kind::norm:
       return norm_[static_cast<size_t>(stage)];

@@ -51,6 +51,9 @@ class PredictedCosts {
   // The bytes that a rank sends in a step in all transfers of the context ranks, and their tier.
   double context_bytes(int64_t stage) const;
   int64_t context_tier() const;
+  // The bytes that a rank sends in a step in all exchanges of the expert ranks, and their tier.
+  double expert_bytes(int64_t stage) const;
+  int64_t expert_tier() const;
 
   // The forward of one chunk for one micro-batch, with its backward if that is asked for.
   double chunk_seconds(int64_t stage, int64_t chunk, bool with_backward) const;
@@ -80,15 +83,15 @@ class PredictedCosts {
                     const std::function<double(const schedule::Operations&, config::Recompute)>& bytes) const;
   void time_sends();
   void time_stages();
-  // The seconds of passes over memory that read or write so many bytes for each of the segment's elements.
-  double pass_seconds(const schedule::StepInstruction& instruction, double element_bytes) const;
+  // Seconds of adding the gradients of a micro-batch, which are cut, to those before.
+  double adding_seconds(const schedule::StepInstruction& instruction) const;
 
   const PlannedRun& run_;
   const machine::Machine machine_;  // for_job() of the run's ranks
   const machine::Software& software_;
   const BlockProducts block_products_;
   std::vector<Algorithm> algorithms_;
-  GroupPlace tensor_, context_;
+  GroupPlace tensor_, context_, experts_;
   std::vector<SegmentTime> segments_;
   std::vector<std::vector<MovementTime>> movements_;  // by movement and hop, and by segment
   std::vector<std::vector<MovementTime>> sends_;      // by stage and peer

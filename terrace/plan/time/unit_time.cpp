@@ -199,6 +199,17 @@ void add_transfers(PassTime& pass, const std::vector<schedule::ContextTransfer>&
   pass.of(TimeKind::context) = exposed + std::max(0.0, beside - share * pass.of(TimeKind::attention));
 }
 
+// Adds the seconds of exchanges among expert ranks, beside which nothing is computed.
+void add_exchanges(PassTime& pass, const std::vector<schedule::ExpertExchange>& exchanges, const ComputingRank& rank) {
+  if (!rank.expert_exchange) return;
+  for (const schedule::ExpertExchange& one : exchanges) {
+    const auto count = static_cast<double>(one.count);
+    const double seconds = count * rank.expert_exchange(one.bytes / count);
+    pass.expert_seconds += seconds;
+    pass.of(TimeKind::experts) += seconds;
+  }
+}
+
 // The time of the part of a forward that selective recompute repeats.
 PassTime selectively_repeated(const schedule::Operations& operations, const ComputingRank& rank) {
   const std::vector<Operation>& forward = operations.forward;
@@ -229,20 +240,23 @@ PassTime repeated_to_last_product(const schedule::Operations& operations, const 
   add_loss(time, operations.forward, rank);
   add_collectives(time, collectives, {}, rank);
   add_transfers(time, operations.forward_transfers, rank);
+  add_exchanges(time, operations.forward_exchanges, rank);
   return time;
 }
 
 }  // namespace
 
 std::string_view name_of(TimeKind kind) {
-  constexpr std::array<std::string_view, num_time_kinds> names = {"products", "attention",   "elements",
-                                                                  "launches", "tensor sums", "context"};
+  constexpr std::array<std::string_view, num_time_kinds> names = {"products",    "attention", "elements", "launches",
+                                                                  "tensor sums", "context",   "experts"};
   return names[static_cast<size_t>(kind)];
 }
 
 double PassTime::total() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
-double PassTime::computing() const { return total() - of(TimeKind::tensor_sums) - of(TimeKind::context); }
+double PassTime::computing() const {
+  return total() - of(TimeKind::tensor_sums) - of(TimeKind::context) - of(TimeKind::experts);
+}
 
 double PassTime::flops_of(TimeKind kind) const {
   return kind == TimeKind::products ? product_flops : kind == TimeKind::attention ? attention_flops : 0;
@@ -258,7 +272,7 @@ double PassTime::bytes_of(TimeKind kind) const {
 PassTime& PassTime::operator*=(double factor) {
   for (double& one : seconds) one *= factor;
   for (double* one : {&product_flops, &attention_flops, &product_bytes, &attention_bytes, &element_bytes, &memory_bytes,
-                      &tensor_seconds, &context_seconds})
+                      &tensor_seconds, &context_seconds, &expert_seconds})
     *one *= factor;
   return *this;
 }
@@ -273,6 +287,7 @@ PassTime& PassTime::operator+=(const PassTime& other) {
   memory_bytes += other.memory_bytes;
   tensor_seconds += other.tensor_seconds;
   context_seconds += other.context_seconds;
+  expert_seconds += other.expert_seconds;
   return *this;
 }
 
@@ -289,10 +304,12 @@ UnitTime unit_time(const schedule::Operations& operations, config::Recompute rec
   add_loss(time.forward, operations.forward, rank);
   add_collectives(time.forward, operations.forward_collectives, time.weight_gradient, rank);
   add_transfers(time.forward, operations.forward_transfers, rank);
+  add_exchanges(time.forward, operations.forward_exchanges, rank);
   time.input_gradient =
       pass_time(operations.input_gradient, rank.software.backward_kernels, rank, Quantizes::first_factor);
   add_collectives(time.input_gradient, operations.backward_collectives, time.weight_gradient, rank);
   add_transfers(time.input_gradient, operations.backward_transfers, rank);
+  add_exchanges(time.input_gradient, operations.backward_exchanges, rank);
   if (recompute == config::Recompute::full) {
     time.input_gradient += rank.software.stops_recompute ? repeated_to_last_product(operations, rank) : time.forward;
   } else if (recompute == config::Recompute::selective) {

@@ -23,11 +23,14 @@ enum class TimeKind {
   launches,     // the time that the host's launches take beyond the device's work
   tensor_sums,  // sums over tensor ranks that computation waits for
   context,      // transfers among context ranks that computation waits for
+  experts,      // exchanges among expert ranks
 };
-inline constexpr size_t num_time_kinds = 6;
+inline constexpr size_t num_time_kinds = 7;
 
 // Whether the time is that of communication, during which the device does not compute.
-constexpr bool is_waited_for(TimeKind kind) { return kind == TimeKind::tensor_sums || kind == TimeKind::context; }
+constexpr bool is_waited_for(TimeKind kind) {
+  return kind == TimeKind::tensor_sums || kind == TimeKind::context || kind == TimeKind::experts;
+}
 std::string_view name_of(TimeKind kind);
 
 // One pass of a unit or of several.
@@ -38,9 +41,9 @@ struct PassTime {
   // Read and written by the program: of elements in all its passes, and with those over the scores of attention that is
   // not fused.
   double memory_bytes = 0;
-  // All collectives of the tensor ranks and transfers of the context ranks; `tensor_sums` and `context` are those that
-  // nothing hides.
-  double tensor_seconds = 0, context_seconds = 0;
+  // All collectives of the tensor ranks, transfers of the context ranks and exchanges of the expert ranks; the times of
+  // their kinds are those that nothing hides.
+  double tensor_seconds = 0, context_seconds = 0, expert_seconds = 0;
 
   double total() const;
   double computing() const;  // without waits
@@ -67,6 +70,8 @@ struct ComputingRank {
   std::function<double(schedule::TensorCollective::Kind kind, double bytes)> tensor_collective = {};
   // Seconds of one call among the context ranks in which a rank sends so many bytes; null with one rank.
   std::function<double(schedule::ContextTransfer::Kind kind, double bytes)> context_transfer = {};
+  // Seconds of one all-to-all among the expert ranks in which a rank sends so many bytes; null with one rank.
+  std::function<double(double bytes)> expert_exchange = {};
 };
 
 // Seconds of the device for `count` products in one kernel (machine/product_time.h).

@@ -12,6 +12,19 @@ bool Movements::has_two_hops(Movement movement) const {
   return std::ranges::find(two_hops, movement) != two_hops.end();
 }
 
+bool Movements::has(Movement movement) const {
+  switch (movement) {
+    case Movement::gather_weights:
+      return gathers;
+    case Movement::reduce:
+      return reduces_each;
+    case Movement::publish:
+      return publishes;
+    default:
+      return std::ranges::find(after_last, movement) != after_last.end();
+  }
+}
+
 int64_t Movements::uses_ahead() const { return prefetch + (has_two_hops(Movement::gather_weights) ? 1 : 0); }
 
 std::vector<Movement> Movements::reductions() const {
@@ -117,6 +130,19 @@ Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_
   if (sizes.optimizer > sizes.gradients) movements.after_last.push_back(Movement::reduce_across);
   if (sizes.ranks > sizes.optimizer && !sizes.local_steps) movements.after_last.push_back(Movement::reduce_replicas);
   return movements;
+}
+
+Movements united(Movements first, const Movements& second) {
+  first.gathers |= second.gathers;
+  first.reduces_each |= second.reduces_each;
+  first.publishes |= second.publishes;
+  std::vector<Movement> all = first.after_last;
+  all.insert(all.end(), second.after_last.begin(), second.after_last.end());
+  // In the order of their numbers, in which they follow each other.
+  std::ranges::sort(all);
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  first.after_last = std::move(all);
+  return first;
 }
 
 }  // namespace terrace::schedule

@@ -102,6 +102,7 @@ struct Movements {
   int64_t prefetch = 1;                 // how many uses of segments ahead weights are gathered
   std::vector<Movement> two_hops = {};  // movements that go by rails
 
+  bool has(Movement movement) const;
   // The movements that sum gradients of several ranks, in order.
   std::vector<Movement> reductions() const;
   bool has_two_hops(Movement movement) const;
@@ -128,6 +129,9 @@ bool feeds_back(const config::LayoutConfig& layout, const mesh::ShardSizes& size
 std::vector<Movement> fed_back_reductions(const config::LayoutConfig& layout, const mesh::ShardSizes& sizes);
 
 Movements movements_of(const mesh::ShardSizes& sizes, bool deterministic, int64_t prefetch = 1);
+
+// The movements that either of two kinds of parameters needs, with the hops of the first one.
+Movements united(Movements first, const Movements& second);
 
 // The list of a training step for the instructions of one stage.
 StepInstructions training_step(const Instructions& stage, int64_t micro_batches, const StageSegments& segments,

@@ -62,6 +62,22 @@ std::vector<Layout> cuts_of(int64_t ranks) {
   }
 }
 
+// Layouts whose ranks divide experts.
+std::vector<Layout> expert_layouts_of(int64_t ranks) {
+  const std::string tensor = "tensor=2", sequence = "sequence_parallel=true";
+  switch (ranks) {
+    case 2:
+      return {{2, {"experts=2", "sharding=zero3"}}, {2, {"experts=2", tensor, sequence}}};
+    case 3:
+      return {{3, {"experts=3", "sharding=zero1"}}};
+    case 4:
+      return {{4, {"experts=4", tensor, sequence, "sharding=zero2"}},
+              {4, {"experts=2", "pipeline=2", "schedule=zb-h1"}}};
+    default:
+      return {};
+  }
+}
+
 // Sums tensors of which each rank has its own elements and zeros elsewhere.
 void sum_over_ranks(Tensors& tensors, comm::Comm& all) {
   for (auto& [name, tensor] : tensors) {
@@ -128,6 +144,9 @@ int main(int argc, char** argv) {
   }
   for (const Layout& layout : cuts_of(ranks)) {
     failures += compare({.model = "cut_gpt2_deep", .micro_batch = 2}, layout, library, gpus, true);
+  }
+  for (const Layout& layout : expert_layouts_of(ranks)) {
+    failures += compare({.model = "cut_experts_grouped", .micro_batch = 2}, layout, library, gpus, true);
   }
   return failures == 0 ? 0 : 1;
 }
