@@ -133,6 +133,12 @@ const std::vector<std::string> everything = {"model.kv_heads=4",
 // The keys that another key of `everything` would leave without effect.
 const std::vector<std::string> the_rest = {
     "model.init_std=0.01",
+    "model.positions=rotary",
+    "model.rope_scaling=yarn",
+    "model.rope_beta_slow=2",
+    "model.rope_beta_fast=16",
+    "model.rope_truncate=false",
+    "model.rope_attention_factor=1.5",
     "data.validation_share=0.2",
     "layout.sharding=hybrid",
     "layout.shard_group=4",
@@ -191,6 +197,8 @@ TEST(Dump, LeavesOutFeaturesThatTheModelLacks) {
 }
 
 TEST(Dump, ShowsWhatWasDerived) {
+  const std::string yarn = dump(valid({"model.positions=rotary", "model.rope_scaling=yarn", "model.rope_factor=1"}));
+  EXPECT_NE(yarn.find("\nrope_attention_factor = 1.0\n"), std::string::npos);
   const std::string text = dump(valid());
   EXPECT_NE(text.find("[model]\nfamily = \"gpt\"\nlayers = 2\n"), std::string::npos);
   EXPECT_NE(text.find("\nkv_heads = 8\nhead_dim = 8\nffn_width = 256\n"), std::string::npos);

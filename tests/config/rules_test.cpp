@@ -47,6 +47,14 @@ TEST(RuleProblems, NameBadModels) {
        "use rope_high_frequency = 16",
        {"model.positions=rotary", "model.rope_scaling=llama3", "model.rope_low_frequency=4",
         "model.rope_high_frequency=16"}},
+      {{"model.positions=rotary", "model.rope_scaling=yarn", "model.rope_beta_slow=40"},
+       "model.rope_beta_fast = 32 is not above model.rope_beta_slow = 40, so no wavelength lies between them; use "
+       "rope_beta_fast = 1280",
+       {"model.positions=rotary", "model.rope_scaling=yarn", "model.rope_beta_slow=40", "model.rope_beta_fast=1280"}},
+      {{"model.positions=rotary", "model.rope_scaling=yarn", "model.rope_theta=1"},
+       "model.rope_scaling = \"yarn\" stretches long wavelengths, but with model.rope_theta = 1 none is longer than "
+       "the first; use a rope_theta above 1, such as 10000",
+       {"model.positions=rotary", "model.rope_scaling=yarn", "model.rope_theta=10000"}},
       {{"model.positions=rotary", "model.heads=64"},
        "model.positions = \"rotary\" rotates pairs of channels, but the head width is odd: 64 / 64 = 1; use head_dim = "
        "2, or "

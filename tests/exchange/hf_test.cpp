@@ -118,6 +118,11 @@ std::vector<Json> their_models() {
                             {"low_freq_factor", 1.0},
                             {"high_freq_factor", 4.0},
                             {"original_max_position_embeddings", 64}};
+  Json yarn = llama, yarn_of_deepseek = llama;
+  yarn["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 64}};
+  yarn_of_deepseek["rope_scaling"] = {
+      {"type", "yarn"},  {"factor", 40.0},        {"beta_fast", 3},    {"beta_slow", 0.5},
+      {"mscale", 0.707}, {"mscale_all_dim", 0.5}, {"truncate", false}, {"attention_factor", nullptr}};
   Json qwen2 = llama;
   for (const char* key : {"attention_bias", "mlp_bias"}) qwen2.erase(key);
   qwen2["model_type"] = "qwen2";
@@ -149,6 +154,8 @@ std::vector<Json> their_models() {
           {{"config", llama}, {"max_shard_size", "12KB"}},
           {{"config", llama}, {"dtype", "bfloat16"}},
           {{"config", llama3}},
+          {{"config", yarn}},
+          {{"config", yarn_of_deepseek}},
           {{"config", qwen2}},
           {{"config", qwen3}},
           {{"config", mistral}},
@@ -277,7 +284,14 @@ TEST(Import, LlamaWithUnknownPositionsOrHalfItsBiasesIsRefused) {
   const std::vector<std::tuple<std::string, Json, std::string>> cases{
       {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}, "rope_scaling has no low_freq_factor"},
       {"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 8.0}}, "rope_scaling is \"dynamic\""},
-      {"rope_parameters", {{"rope_type", "yarn"}}, "rope_parameters is \"yarn\"; terrace scales rotary positions as"},
+      {"rope_parameters",
+       {{"rope_type", "longrope"}},
+       "rope_parameters is \"longrope\"; terrace scales rotary positions"},
+      {"rope_scaling", {{"rope_type", "yarn"}}, "rope_scaling has no factor"},
+      {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"beta_fast", "x"}}, "beta_fast = \"x\" is of another"},
+      {"rope_scaling",
+       {{"rope_type", "yarn"}, {"factor", 4.0}, {"beta_fast", 1}},
+       "model.rope_beta_fast = 1 is not above model.rope_beta_slow = 1"},
       {"partial_rotary_factor", 0.5, "partial_rotary_factor = 0.5; terrace has 1.0 only"},
       {"rope_parameters",
        {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}},

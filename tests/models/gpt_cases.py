@@ -24,6 +24,15 @@ def frequencies_of(half, options):
         return frequencies / factor
     if options["rope_scaling"] == "none":
         return frequencies
+    if options["rope_scaling"] == "yarn":
+        # The number i of the pair for which original / (2 pi / theta^(-i / half)) is the number of turns.
+        first, last = (half * math.log(original / (2 * math.pi * options[turns])) / math.log(options["theta"])
+                       for turns in ("rope_beta_fast", "rope_beta_slow"))
+        if options["rope_truncate"]:
+            first, last = math.floor(first), math.ceil(last)
+        first, last = max(first, 0), min(last, 2 * half - 1)
+        stretched = ((torch.arange(half, dtype=torch.float64) - first) / (last - first)).clamp(0, 1)
+        return frequencies * (1 - stretched) + frequencies / factor * stretched
     low, high = options["rope_low_frequency"], options["rope_high_frequency"]
     scaled = []
     for frequency in frequencies.tolist():
@@ -41,7 +50,8 @@ def rotate(x, positions, options):
     half = x.shape[-1] // 2
     frequencies = frequencies_of(half, options)
     angles = positions[:, None, :, None].double() * frequencies
-    cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    scale = options["rope_attention_factor"] if options["rope_scaling"] == "yarn" else 1.0
+    cosine, sine = (angles.cos() * scale).to(x.dtype), (angles.sin() * scale).to(x.dtype)
     first, second = x[..., :half], x[..., half:]
     return torch.cat([first * cosine - second * sine, first * sine + second * cosine], dim=-1)
 

@@ -33,6 +33,16 @@ inline models::gpt::ModelConfig small_llama3(models::gpt::ModelConfig llama) {
   return llama;
 }
 
+// Llama with positions scaled so that of its four pairs one stays, one is stretched by half and two by 4.
+inline models::gpt::ModelConfig small_yarn(models::gpt::ModelConfig llama) {
+  llama.rope_theta = 500.0;
+  llama.rope_scaling = models::gpt::RopeScaling::yarn;
+  llama.rope_factor = 4.0;
+  llama.rope_original_sequence = 64;
+  llama.rope_attention_factor = models::gpt::yarn_attention_factor(4.0);
+  return llama;
+}
+
 // Odd and indivisible sizes where the option allows it.
 inline std::vector<SmallModel> small_models() {
   models::gpt::ModelConfig gpt2;
@@ -90,6 +100,11 @@ inline std::vector<SmallModel> small_models() {
                      .bias = true,
                      .balance_loss = 3.0,
                      .z_loss = 0.7};
+  models::gpt::ModelConfig yarn_qwen3 = small_yarn(qwen3);
+  yarn_qwen3.rope_truncate = false;
+  yarn_qwen3.rope_beta_slow = 0.5;
+  yarn_qwen3.rope_beta_fast = 7.0;
+  yarn_qwen3.rope_attention_factor = 1.25;
   models::gpt::ModelConfig erf = gpt2;
   erf.activation = models::gpt::Activation::gelu_erf;
   return {{"gpt2", gpt2},
@@ -101,6 +116,8 @@ inline std::vector<SmallModel> small_models() {
           {"qwen3", qwen3},
           {"mistral", mistral},
           {"qwen2 with a window", windowed_qwen2},
+          {"yarn", small_yarn(llama)},
+          {"qwen3 with yarn", yarn_qwen3},
           {"mixtral", mixtral},
           {"qwen2_moe", qwen2_moe},
           {"qwen3_moe", qwen3_moe},

@@ -38,6 +38,21 @@ ModelConfig from_gpt2(const HfSource& source, const std::string& name) {
   return config;
 }
 
+// A missing attention_factor is computed from mscale and mscale_all_dim, as in DeepSeek's models, or else derived.
+void read_yarn(const HfSource& scaling, ModelConfig& config) {
+  config.rope_scaling = RopeScaling::yarn;
+  config.rope_beta_slow = scaling.get<double>("beta_slow", 1.0, 1.0);
+  config.rope_beta_fast = scaling.get<double>("beta_fast", 32.0, 32.0);
+  config.rope_original_sequence =
+      scaling.get<int64_t>("original_max_position_embeddings", config.sequence, config.sequence);
+  config.rope_truncate = scaling.get<bool>("truncate", true);
+  const auto above = scaling.get<double>("mscale", 0.0, 0.0), below = scaling.get<double>("mscale_all_dim", 0.0, 0.0);
+  const double derived = above != 0 && below != 0 ? yarn_attention_factor(config.rope_factor, above) /
+                                                        yarn_attention_factor(config.rope_factor, below)
+                                                  : yarn_attention_factor(config.rope_factor);
+  config.rope_attention_factor = scaling.get<double>("attention_factor", derived, derived);
+}
+
 void read_rope(const Json& json, const HfSource& source, const std::string& name, ModelConfig& config) {
   source.expect("partial_rotary_factor", 1.0);
   config.positions = Positions::rotary;
@@ -51,14 +66,18 @@ void read_rope(const Json& json, const HfSource& source, const std::string& name
     config.rope_theta = scaling.get<double>("rope_theta", config.rope_theta);
     const auto type = scaling.get<std::string>("rope_type", scaling.get<std::string>("type", "default"));
     if (type == "default") continue;
-    if (type != "linear" && type != "llama3") {
+    if (type != "linear" && type != "llama3" && type != "yarn") {
       throw UserError::of(
-          "{}: {} is \"{}\"; terrace scales rotary positions as \"linear\" or \"llama3\" only: where the model was "
-          "trained without, set it to null",
+          "{}: {} is \"{}\"; terrace scales rotary positions as \"linear\", \"llama3\" or \"yarn\" only: where the "
+          "model was trained without, set it to null",
           name, key, type);
     }
-    config.rope_scaling = type == "linear" ? RopeScaling::linear : RopeScaling::llama3;
     config.rope_factor = scaling.get<double>("factor");
+    if (type == "yarn") {
+      read_yarn(scaling, config);
+      continue;
+    }
+    config.rope_scaling = type == "linear" ? RopeScaling::linear : RopeScaling::llama3;
     if (type == "linear") continue;
     config.rope_low_frequency = scaling.get<double>("low_freq_factor");
     config.rope_high_frequency = scaling.get<double>("high_freq_factor");

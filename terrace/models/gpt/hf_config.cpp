@@ -31,8 +31,15 @@ Json rope_scaling(const ModelConfig& config) {
   if (config.rope_scaling == RopeScaling::none) return nullptr;
   Json scaling = {{"rope_type", config::name_of(config.rope_scaling)}, {"factor", config.rope_factor}};
   if (config.rope_scaling == RopeScaling::linear) return scaling;
-  scaling["low_freq_factor"] = config.rope_low_frequency;
-  scaling["high_freq_factor"] = config.rope_high_frequency;
+  if (config.rope_scaling == RopeScaling::yarn) {
+    scaling["beta_slow"] = config.rope_beta_slow;
+    scaling["beta_fast"] = config.rope_beta_fast;
+    scaling["attention_factor"] = config.rope_attention_factor;
+    if (!config.rope_truncate) scaling["truncate"] = false;
+  } else {
+    scaling["low_freq_factor"] = config.rope_low_frequency;
+    scaling["high_freq_factor"] = config.rope_high_frequency;
+  }
   scaling["original_max_position_embeddings"] = config.rope_original_sequence;
   return scaling;
 }

@@ -42,12 +42,27 @@ ops::Activation activation_of(const ModelConfig& config) {
 
 ops::RotaryScaling scaling_of(const ModelConfig& config) {
   using Kind = ops::RotaryScaling::Kind;
-  if (config.rope_scaling == RopeScaling::none) return {};
-  return {.kind = config.rope_scaling == RopeScaling::linear ? Kind::linear : Kind::llama3,
-          .factor = config.rope_factor,
-          .low_frequency = config.rope_low_frequency,
-          .high_frequency = config.rope_high_frequency,
-          .original_positions = config.rope_original_sequence};
+  switch (config.rope_scaling) {
+    case RopeScaling::linear:
+      return {.kind = Kind::linear, .factor = config.rope_factor};
+    case RopeScaling::llama3:
+      return {.kind = Kind::llama3,
+              .factor = config.rope_factor,
+              .low_frequency = config.rope_low_frequency,
+              .high_frequency = config.rope_high_frequency,
+              .original_positions = config.rope_original_sequence};
+    case RopeScaling::yarn:
+      return {.kind = Kind::yarn,
+              .factor = config.rope_factor,
+              .low_frequency = config.rope_beta_slow,
+              .high_frequency = config.rope_beta_fast,
+              .original_positions = config.rope_original_sequence,
+              .whole_pairs = config.rope_truncate,
+              .attention_factor = config.rope_attention_factor};
+    case RopeScaling::none:
+      break;
+  }
+  return {};
 }
 
 ops::Documents documents_of(const Batch& batch) {

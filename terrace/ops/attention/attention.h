@@ -47,13 +47,16 @@ struct Documents {
 // Says how the angles are divided for sequences longer than those of an earlier training. linear (Chen et al., arXiv
 // 2306.15595): all by `factor`. llama3 (Llama 3.1): those of pairs that turn at most low_frequency times in
 // original_positions by `factor`, those that turn at least high_frequency times by 1, and those between by a mean of
-// the two that is linear in the number of turns.
+// the two that is linear in the number of turns. yarn (Peng et al., arXiv 2309.00071): as llama3, but the mean is
+// linear in the number i of the pair, as in the authors' program and in transformers.
 struct RotaryScaling {
-  enum class Kind { none, linear, llama3 };
+  enum class Kind { none, linear, llama3, yarn };
   Kind kind = Kind::none;
   double factor = 1.0;
-  double low_frequency = 1.0, high_frequency = 4.0;
+  double low_frequency = 1.0, high_frequency = 4.0;  // beta_slow and beta_fast of yarn, for a theta above 1
   int64_t original_positions = 0;
+  bool whole_pairs = true;        // yarn: the mean begins and ends at whole pairs, outside of the computed ones
+  double attention_factor = 1.0;  // of all cosines and sines, so that the scores have its square
 };
 RotaryTable rotary_table(int64_t positions, int64_t head_dim, double theta, const at::Device& device,
                          const RotaryScaling& scaling = {});

@@ -5,6 +5,7 @@
 #include <ATen/ops/pow.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numbers>
 
 #include "terrace/base/error.h"
@@ -51,13 +52,34 @@ at::Tensor rotated(const at::Tensor& view, const SplitArguments& arguments) {
   return out;
 }
 
+// The weight of the unscaled angle of each pair in the mean of it and the divided one, [head_dim/2].
+at::Tensor unscaled_share(const at::Tensor& angles, double theta, const RotaryScaling& scaling) {
+  const double whole_turn = 2 * std::numbers::pi, low = scaling.low_frequency, high = scaling.high_frequency;
+  const auto original = static_cast<double>(scaling.original_positions);
+  if (scaling.kind == RotaryScaling::Kind::llama3) {
+    return angles.mul(original / whole_turn).sub(low).div(high - low).clamp(0.0, 1.0);
+  }
+  const auto head_dim = static_cast<double>(2 * angles.numel());
+  // The pair that turns so many times in `original` positions; it lies between two pairs in general.
+  const auto pair_of = [&](double turns) {
+    return head_dim * std::log(original / (turns * whole_turn)) / (2 * std::log(theta));
+  };
+  double first = pair_of(high), last = pair_of(low);
+  if (scaling.whole_pairs) {
+    first = std::floor(first);
+    last = std::ceil(last);
+  }
+  first = std::max(first, 0.0);
+  last = std::min(last, head_dim - 1);
+  if (first == last) last += 0.001;  // a step between two pairs
+  return at::arange(angles.numel(), angles.options()).sub(first).div(last - first).clamp(0.0, 1.0).neg().add(1.0);
+}
+
 // The angles of one position, [head_dim/2] in double precision.
-at::Tensor scaled(const at::Tensor& angles, const RotaryScaling& scaling) {
+at::Tensor scaled(const at::Tensor& angles, double theta, const RotaryScaling& scaling) {
   if (scaling.kind == RotaryScaling::Kind::none) return angles;
   if (scaling.kind == RotaryScaling::Kind::linear) return angles.div(scaling.factor);
-  const at::Tensor turns = angles.mul(static_cast<double>(scaling.original_positions) / (2 * std::numbers::pi));
-  const at::Tensor kept =
-      turns.sub(scaling.low_frequency).div(scaling.high_frequency - scaling.low_frequency).clamp(0.0, 1.0);
+  const at::Tensor kept = unscaled_share(angles, theta, scaling);
   return angles.mul(kept.add(kept.neg().add(1.0).div(scaling.factor)));
 }
 
@@ -120,8 +142,10 @@ RotaryTable rotary_table(int64_t positions, int64_t head_dim, double theta, cons
   TERRACE_CHECK(head_dim % 2 == 0, "rotary positions with head_dim {}", head_dim);
   const auto options = at::TensorOptions().dtype(at::kDouble);
   const at::Tensor exponents = at::arange(0, head_dim, 2, options).div(static_cast<double>(-head_dim));
-  const at::Tensor angles = at::outer(at::arange(positions, options), scaled(at::pow(theta, exponents), scaling));
-  return {angles.cos().to(at::kFloat).to(device), angles.sin().to(at::kFloat).to(device)};
+  const at::Tensor angles =
+      at::outer(at::arange(positions, options), scaled(at::pow(theta, exponents), theta, scaling));
+  const double factor = scaling.attention_factor;
+  return {angles.cos().mul(factor).to(at::kFloat).to(device), angles.sin().mul(factor).to(at::kFloat).to(device)};
 }
 
 void check_positions(const at::Tensor& joint, const RotaryTable& table, const at::Tensor& positions) {

@@ -12,7 +12,7 @@
 namespace terrace::models::gpt {
 
 enum class Positions { learned, rotary };
-enum class RopeScaling { none, linear, llama3 };
+enum class RopeScaling { none, linear, llama3, yarn };
 enum class Norm { layernorm, rmsnorm };
 enum class Activation { gelu, swiglu, gelu_erf };
 enum class Router { softmax, sigmoid };
@@ -52,11 +52,15 @@ struct ModelConfig {
   Positions positions = Positions::learned;
   double rope_theta = 10000.0;
   RopeScaling rope_scaling = RopeScaling::none;
-  // Settings of scaled rotary positions, with the values of Llama 3.1; all but the factor belong to llama3
-  // (ops/attention/attention.h).
+  // Settings of scaled rotary positions (ops/attention/attention.h). The frequencies belong to llama3 and have the
+  // values of Llama 3.1.
   double rope_factor = 8.0;
   double rope_low_frequency = 1.0, rope_high_frequency = 4.0;
-  int64_t rope_original_sequence = 8192;  // tokens
+  int64_t rope_original_sequence = 8192;  // tokens; of llama3 and yarn
+  // Settings of yarn, with the values of its paper.
+  double rope_beta_slow = 1.0, rope_beta_fast = 32.0;
+  bool rope_truncate = true;
+  double rope_attention_factor = 0.0;  // 0 in the file means yarn_attention_factor(rope_factor)
   Norm norm = Norm::layernorm;
   double norm_epsilon = 1e-5;
   Activation activation = Activation::gelu;
@@ -78,6 +82,10 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
+// The factor of rotated queries and keys in YaRN: 0.1 `scale` ln(factor) + 1 (Peng et al., arXiv 2309.00071,
+// section 3.4, with scale 1; mscale in DeepSeek's models).
+double yarn_attention_factor(double factor, double scale = 1.0);
+
 // Replaces the zeros that mean "derive it" by the derived values.
 void derive(ModelConfig& model);
 
@@ -98,7 +106,7 @@ struct Names<models::gpt::Positions> {
 };
 template <>
 struct Names<models::gpt::RopeScaling> {
-  static constexpr std::array<std::string_view, 3> words = {"none", "linear", "llama3"};
+  static constexpr std::array<std::string_view, 4> words = {"none", "linear", "llama3", "yarn"};
 };
 template <>
 struct Names<models::gpt::Norm> {

@@ -59,7 +59,7 @@ std::vector<config::Key> keys() {
   model.feature("rope_scaling", &M::rope_scaling, Choice<RopeScaling>{}, OnResume::fixed,
                 "How the wavelengths of rotary positions are stretched for sequences longer than those of an earlier "
                 "training. linear: all of them by `rope_factor`; llama3: the long ones by `rope_factor`, as in Llama "
-                "3.1.");
+                "3.1; yarn: the long ones by `rope_factor`, with other limits and `rope_attention_factor`.");
   model.optional("rope_factor", &M::rope_factor, Real{.least = 1}, OnResume::fixed,
                  "Factor by which wavelengths are stretched.");
   model.optional("rope_low_frequency", &M::rope_low_frequency, positive, OnResume::fixed,
@@ -69,7 +69,17 @@ std::vector<config::Key> keys() {
                  "With llama3, wavelengths of which more than this number fit `rope_original_sequence` stay as they "
                  "are; above `rope_low_frequency`.");
   model.optional("rope_original_sequence", &M::rope_original_sequence, Whole{1, most_tokens}, OnResume::fixed,
-                 "With llama3, tokens of the sequences of the earlier training.");
+                 "With llama3 and yarn, tokens of the sequences of the earlier training.");
+  model.optional("rope_beta_slow", &M::rope_beta_slow, positive, OnResume::fixed,
+                 "With yarn, pairs of channels that turn at most this number of times in `rope_original_sequence` "
+                 "tokens are stretched by the whole factor.");
+  model.optional("rope_beta_fast", &M::rope_beta_fast, positive, OnResume::fixed,
+                 "With yarn, pairs of channels that turn at least this number of times in `rope_original_sequence` "
+                 "tokens stay as they are; above `rope_beta_slow`.");
+  model.optional("rope_truncate", &M::rope_truncate, Flag{}, OnResume::fixed,
+                 "With yarn, both limits are moved outwards to whole pairs of channels.");
+  model.optional("rope_attention_factor", &M::rope_attention_factor, Real{}, OnResume::fixed,
+                 "With yarn, factor of rotated queries and keys. 0: 0.1 ln(`rope_factor`) + 1.");
   model.optional("norm", &M::norm, Choice<Norm>{}, OnResume::fixed, "Normalisation before each block and at the end.");
   model.optional("norm_epsilon", &M::norm_epsilon, positive, OnResume::fixed, "Added to the variance in norms.");
   model.feature("qk_norm", &M::qk_norm, Flag{}, OnResume::fixed,

@@ -49,6 +49,24 @@ std::string frequencies_are_in_order(const Config& c) {
       model.rope_high_frequency, model.rope_low_frequency, 4 * model.rope_low_frequency);
 }
 
+std::string betas_are_in_order(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  if (model.rope_scaling != RopeScaling::yarn || model.rope_beta_fast > model.rope_beta_slow) return "";
+  return fmt::format(
+      "model.rope_beta_fast = {} is not above model.rope_beta_slow = {}, so no wavelength lies between them; use "
+      "rope_beta_fast = {}",
+      model.rope_beta_fast, model.rope_beta_slow, 32 * model.rope_beta_slow);
+}
+
+std::string wavelengths_grow(const Config& c) {
+  const ModelConfig& model = model_of(c);
+  if (model.rope_scaling != RopeScaling::yarn || model.rope_theta > 1) return "";
+  return fmt::format(
+      "model.rope_scaling = \"yarn\" stretches long wavelengths, but with model.rope_theta = {} none is longer than "
+      "the first; use a rope_theta above 1, such as 10000",
+      model.rope_theta);
+}
+
 // The number of drawn tokens must fit 63 bits.
 std::string tokens_can_be_counted(const Config& c) {
   const double tokens = static_cast<double>(c.train.steps) * static_cast<double>(c.train.global_batch) *
@@ -140,14 +158,23 @@ std::string stretched(const Config& c) {
   if (!theta(c).empty()) return theta(c);
   return model_of(c).rope_scaling != RopeScaling::none
              ? ""
-             : "without rope_scaling; remove it, or use rope_scaling = \"linear\" or \"llama3\"";
+             : "without rope_scaling; remove it, or use rope_scaling = \"linear\", \"llama3\" or \"yarn\"";
 }
 
-std::string stretched_by_wavelength(const Config& c) {
-  if (!stretched(c).empty() || model_of(c).rope_scaling == RopeScaling::llama3) return stretched(c);
-  return fmt::format("with rope_scaling = \"{}\"; remove it, or use \"llama3\"",
-                     config::name_of(model_of(c).rope_scaling));
+// Why a key has no effect that belongs to one kind of scaling, or to two.
+std::string stretched_as(const Config& c, RopeScaling kind, RopeScaling other) {
+  const RopeScaling found = model_of(c).rope_scaling;
+  if (!stretched(c).empty() || found == kind || found == other) return stretched(c);
+  const std::string either = kind == other ? "" : fmt::format(" or \"{}\"", config::name_of(other));
+  return fmt::format("with rope_scaling = \"{}\"; remove it, or use \"{}\"{}", config::name_of(found),
+                     config::name_of(kind), either);
 }
+
+std::string stretched_as_llama3(const Config& c) { return stretched_as(c, RopeScaling::llama3, RopeScaling::llama3); }
+
+std::string stretched_as_yarn(const Config& c) { return stretched_as(c, RopeScaling::yarn, RopeScaling::yarn); }
+
+std::string stretched_by_wavelength(const Config& c) { return stretched_as(c, RopeScaling::llama3, RopeScaling::yarn); }
 
 std::string bias_of_one_layer(const Config& c) {
   return model_of(c).bias ? "with bias = true, which gives every linear layer a bias; remove it, or use bias = false"
@@ -173,6 +200,8 @@ std::vector<config::Rule> rules() {
       {{"model.kv_heads", "model.heads"}, kv_heads_divide_heads},
       {{"model.positions", "model.head_dim", "model.heads", "model.width"}, rotary_needs_even_heads},
       {{"model.rope_high_frequency", "model.rope_low_frequency", "model.rope_scaling"}, frequencies_are_in_order},
+      {{"model.rope_beta_fast", "model.rope_beta_slow", "model.rope_scaling"}, betas_are_in_order},
+      {{"model.rope_theta", "model.rope_scaling"}, wavelengths_grow},
       {{"train.steps", "train.global_batch", "model.sequence"}, tokens_can_be_counted},
       {{"layout.tensor", "model.heads"}, tensor_divides_heads},
       {{"layout.tensor", "model.kv_heads", "model.heads"}, tensor_fits_groups},
@@ -194,9 +223,13 @@ std::vector<config::IdleRule> idle_rules() {
       {.key = "model.rope_theta", .causes = {"model.positions"}, .beside = theta},
       {.key = "model.rope_scaling", .causes = {"model.positions"}, .off = "\"none\"", .beside = theta},
       {.key = "model.rope_factor", .causes = scaling_keys, .beside = stretched},
-      {.key = "model.rope_low_frequency", .causes = scaling_keys, .beside = stretched_by_wavelength},
-      {.key = "model.rope_high_frequency", .causes = scaling_keys, .beside = stretched_by_wavelength},
+      {.key = "model.rope_low_frequency", .causes = scaling_keys, .beside = stretched_as_llama3},
+      {.key = "model.rope_high_frequency", .causes = scaling_keys, .beside = stretched_as_llama3},
       {.key = "model.rope_original_sequence", .causes = scaling_keys, .beside = stretched_by_wavelength},
+      {.key = "model.rope_beta_slow", .causes = scaling_keys, .beside = stretched_as_yarn},
+      {.key = "model.rope_beta_fast", .causes = scaling_keys, .beside = stretched_as_yarn},
+      {.key = "model.rope_truncate", .causes = scaling_keys, .beside = stretched_as_yarn},
+      {.key = "model.rope_attention_factor", .causes = scaling_keys, .beside = stretched_as_yarn},
       {.key = "model.qkv_bias", .causes = {"model.bias"}, .off = "false", .beside = bias_of_one_layer},
       {.key = "model.window", .causes = {"model.sequence"}, .off = "0", .beside = limited},
       {.key = "model.init_std", .causes = {"train.initial_weights"}, .beside = initial_spread},
