@@ -14,6 +14,7 @@
 #include "terrace/data/text/tokenizer/tokenizer.h"
 #include "terrace/exchange/hf.h"
 #include "terrace/exchange/hf_tokenizer.h"
+#include "terrace/exchange/hf_values.h"
 #include "terrace/exchange/weights.h"
 #include "terrace/models/exchange_of_family.h"
 #include "terrace/models/families.h"
@@ -45,8 +46,8 @@ Tensors their_tensors(const checkpoint::Reader& reader, const std::vector<models
   for (const checkpoint::NamedTensor& named : weights.tensors) ours[named.name] = named.tensor;
   Tensors tensors;
   for (const models::HfTensor& theirs : layout) {
-    const at::Tensor values = theirs.parameter.empty() ? at::zeros(theirs.shape)
-                                                       : theirs.view(ours.at(theirs.parameter)).reshape(theirs.shape);
+    const at::Tensor values =
+        theirs.parameter.empty() ? at::zeros(theirs.shape) : values_in(ours.at(theirs.parameter), theirs);
     tensors.emplace_back(theirs.name, values.to(type));
   }
   return tensors;

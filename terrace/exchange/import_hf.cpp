@@ -19,6 +19,7 @@
 #include "terrace/exchange/folder_checks.h"
 #include "terrace/exchange/hf.h"
 #include "terrace/exchange/hf_tokenizer.h"
+#include "terrace/exchange/hf_values.h"
 #include "terrace/exchange/weights.h"
 #include "terrace/models/exchange_of_family.h"
 #include "terrace/models/families.h"
@@ -39,9 +40,10 @@ checkpoint::Collection read_weights(const checkpoint::HfFolder& folder, const st
   for (const checkpoint::NamedTensor& named : weights.tensors) ours[named.name] = named.tensor;
   std::vector<std::string> problems;
   for (const HfTensor& theirs : layout) {
-    const at::Tensor place = theirs.view(ours.at(theirs.parameter));
-    place.copy_(folder.tensor(name_in(folder, theirs.name)).view(place.sizes()));
-    if (std::string problem = problem_with_values(theirs.name, place); !problem.empty()) problems.push_back(problem);
+    const at::Tensor& parameter = ours.at(theirs.parameter);
+    set_values_in(parameter, theirs, folder.tensor(name_in(folder, theirs.name)));
+    const std::string problem = problem_with_values(theirs.name, values_in(parameter, theirs));
+    if (!problem.empty()) problems.push_back(problem);
   }
   if (!problems.empty()) {
     throw UserError::of(

@@ -13,15 +13,15 @@
 
 namespace terrace::models {
 
-// One tensor of a transformers checkpoint. `view` returns a view of our parameter whose elements, in order, are those
-// of the tensor, so the same view serves reading and writing.
+// One tensor of a transformers checkpoint. Each of `views` returns a view of our parameter; the elements of these
+// views, one view after the other, are those of the tensor in their order, so the same views serve reading and writing.
 struct HfTensor {
   std::string name;            // "model.layers.0.self_attn.q_proj.weight"
   std::vector<int64_t> shape;  // in transformers
   // The name of our parameter, "blocks.0.attention.qkv.weight"; "" for a bias that our model does not have and that is
   // zero in transformers.
   std::string parameter;
-  std::function<at::Tensor(const at::Tensor&)> view;
+  std::vector<std::function<at::Tensor(const at::Tensor&)>> views;  // at least one
 };
 
 class ExchangeOfFamily {

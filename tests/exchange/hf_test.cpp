@@ -44,6 +44,10 @@ std::vector<SmallModel> expressible_models() {
   stretched.rope_factor = 2.5;
   std::vector<SmallModel> models = {{"gpt2", gpt2},   {"gpt2 untied", untied}, {"gpt2 without biases", plain},
                                     {"llama", llama}, {"llama tied", tied},    {"llama stretched", stretched}};
+  models::gpt::ModelConfig phi3 = llama;
+  phi3.hf_layout = models::gpt::HfLayout::phi3;
+  phi3.window = 6;
+  models.push_back({"phi3", phi3});
   // The models that are named after those of others; the last one has experts that no layout here has.
   models.insert(models.end(), small.begin() + 3, small.end() - 1);
   return models;
@@ -133,6 +137,11 @@ std::vector<Json> their_models() {
   mistral["model_type"] = "mistral";
   mistral["sliding_window"] = 5;
   windowed.update({{"use_sliding_window", true}, {"sliding_window", 3}, {"max_window_layers", 0}});
+  // Phi 3's own tokens lie outside of a small vocabulary.
+  Json phi3 = qwen2;
+  phi3.update({{"model_type", "phi3"}, {"bos_token_id", 1}, {"eos_token_id", 2}, {"pad_token_id", nullptr}});
+  Json windowed_phi3 = phi3;
+  windowed_phi3.update({{"sliding_window", 4}, {"tie_word_embeddings", true}, {"num_key_value_heads", 6}});
   Json unlimited = qwen2;
   unlimited.update({{"use_sliding_window", true}, {"sliding_window", nullptr}, {"max_window_layers", 0}});
   Json mixtral = qwen2, qwen2_moe = qwen2, qwen3_moe = qwen3;
@@ -160,6 +169,8 @@ std::vector<Json> their_models() {
           {{"config", qwen3}},
           {{"config", mistral}},
           {{"config", windowed}},
+          {{"config", phi3}, {"dtype", "bfloat16"}},
+          {{"config", windowed_phi3}, {"max_shard_size", "12KB"}},
           {{"config", unlimited}},
           {{"config", mixtral}},
           {{"config", qwen2_moe}},
@@ -214,6 +225,17 @@ TEST(Export, AModelThatNoLayoutExpressesIsRefusedBeforeAnythingIsWritten) {
   EXPECT_FALSE(fs::exists(folder / "out"));
 }
 
+TEST(Export, ALayoutThatIsAskedForIsRefusedWhereItLacksAFeature) {
+  models::gpt::ModelConfig config = models::small_models()[4].config;  // biases of queries, keys and values
+  config.hf_layout = models::gpt::HfLayout::phi3;
+  config.rope_scaling = models::gpt::RopeScaling::linear;
+  EXPECT_EQ(
+      refusal([&] { models::gpt::hf_tensors(config); }),
+      "model.hf_layout = \"phi3\", but Phi 3's layout needs model.qkv_bias = false instead of true, "
+      "model.rope_scaling = \"none\" instead of \"linear\"; export with hf_layout = \"auto\", or train a model of "
+      "this kind");
+}
+
 TEST(Export, AnOutputThatExistsIsLeftAlone) {
   const ScratchFolder folder;
   const models::gpt::ModelConfig config = models::small_models()[0].config;
@@ -257,8 +279,8 @@ class Damaged {
 TEST(Import, UnsupportedConfigurationsAreRefusedByKeyAndValue) {
   const std::vector<std::tuple<std::string, Json, std::string>> cases{
       {"model_type", "mamba",
-       "model_type = \"mamba\" is not read; these are: \"gpt2\", \"llama\", \"mistral\", \"mixtral\", \"qwen2\", "
-       "\"qwen2_moe\", \"qwen3\", \"qwen3_moe\""},
+       "model_type = \"mamba\" is not read; these are: \"gpt2\", \"llama\", \"mistral\", \"mixtral\", \"phi3\", "
+       "\"qwen2\", \"qwen2_moe\", \"qwen3\", \"qwen3_moe\""},
       {"activation_function", "relu", "activation_function = \"relu\""},
       {"scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx = true; terrace has false only"},
       {"embd_pdrop", 0.5, "embd_pdrop = 0.5"},
@@ -337,6 +359,12 @@ TEST(Import, ANullIsNoMissingKey) {
   EXPECT_EQ(with({{"model_type", "mistral"}, {"sliding_window", nullptr}}).window, 0);
   EXPECT_EQ(with({{"model_type", "mistral"}, {"head_dim", nullptr}}).head_dim, 0);
   EXPECT_THAT(refusal([&] { with({{"model_type", "qwen3"}, {"head_dim", nullptr}}); }), HasSubstr("write 128"));
+  const Json phi3 = {{"model_type", "phi3"}};
+  EXPECT_EQ(with(phi3).window, 0);
+  EXPECT_EQ(with(phi3).norm_epsilon, 1e-5);
+  Json scaled = phi3;
+  scaled["rope_scaling"] = {{"type", "yarn"}, {"factor", 2.0}};
+  EXPECT_THAT(refusal([&] { with(scaled); }), HasSubstr("read as \"longrope\" whatever its type says"));
   EXPECT_FALSE(with({{"model_type", "llama"}, {"attention_bias", nullptr}, {"tie_word_embeddings", nullptr}}).bias);
 }
 

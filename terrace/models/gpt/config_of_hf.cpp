@@ -225,6 +225,24 @@ ModelConfig from_qwen3_moe(const Json& json, const HfSource& source, const std::
   return config;
 }
 
+ModelConfig from_phi3(const Json& json, const HfSource& source, const std::string& name) {
+  source.expect("attention_bias", false);
+  ModelConfig config = from_common(json, source, name);
+  if (config.rope_scaling != RopeScaling::none) {
+    throw UserError::of(
+        "{}: rope_scaling of a Phi 3 is read as \"longrope\" whatever its type says, and terrace does not have that; "
+        "set it to null for texts of at most original_max_position_embeddings tokens",
+        name);
+  }
+  source.has("original_max_position_embeddings");  // of longrope
+  config.norm_epsilon = source.get<double>("rms_norm_eps", 1e-5);
+  config.dropout = source.get<double>("resid_pdrop", 0.0);
+  source.expect("embd_pdrop", config.dropout);
+  set_window(config, source.get<int64_t>("sliding_window", config.sequence, config.sequence));
+  config.hf_layout = HfLayout::phi3;
+  return config;
+}
+
 ModelConfig from_qwen3(const Json& json, const HfSource& source, const std::string& name) {
   source.expect("attention_bias", false);
   ModelConfig config = from_common(json, source, name, 32);
@@ -243,6 +261,7 @@ ModelConfig read_model(const Json& json, const HfSource& source, const std::stri
   if (type == "mixtral") return from_mixtral(json, source, name);
   if (type == "qwen2_moe") return from_qwen2_moe(json, source, name);
   if (type == "qwen3_moe") return from_qwen3_moe(json, source, name);
+  if (type == "phi3") return from_phi3(json, source, name);
   TERRACE_CHECK(type == "mistral", "a model_type {} that no GPT has", type);
   return from_mistral(json, source, name);
 }

@@ -106,13 +106,25 @@ Json hf_config(const ModelConfig& config) {
                  {"sliding_window", nullptr}});
   } else if (kind == HfKind::mistral) {
     json.update({{"architectures", {"MistralForCausalLM"}}, {"model_type", "mistral"}});
+  } else if (kind == HfKind::phi3) {
+    // transformers' own values of missing tokens lie outside of a small vocabulary.
+    json.update({{"architectures", {"Phi3ForCausalLM"}},
+                 {"model_type", "phi3"},
+                 {"resid_pdrop", config.dropout},
+                 {"embd_pdrop", config.dropout},
+                 {"original_max_position_embeddings", config.sequence},
+                 {"sliding_window", nullptr},
+                 {"bos_token_id", nullptr},
+                 {"eos_token_id", nullptr},
+                 {"pad_token_id", nullptr}});
   } else {
     json.update({{"architectures", {"LlamaForCausalLM"}},
                  {"model_type", "llama"},
                  {"attention_bias", config.bias},
                  {"mlp_bias", config.bias}});
   }
-  const bool windows_by_layer = kind != HfKind::mistral && kind != HfKind::mixtral && kind != HfKind::llama;
+  const bool windows_by_layer =
+      kind != HfKind::mistral && kind != HfKind::mixtral && kind != HfKind::llama && kind != HfKind::phi3;
   if (windows_by_layer) json["use_sliding_window"] = config.window > 0;
   if (config.window > 0) {
     json["sliding_window"] = config.window;

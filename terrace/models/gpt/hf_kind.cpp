@@ -51,6 +51,7 @@ Differences differences_from_gpt2(const ModelConfig& config) {
 
 // The layout after Llama's whose features the model has.
 HfKind kind_after_llama(const ModelConfig& config) {
+  if (config.hf_layout == HfLayout::phi3) return HfKind::phi3;
   if (config.experts.number > 0) {
     if (config.qk_norm) return HfKind::qwen3_moe;
     return config.qkv_bias || config.experts.shared > 0 ? HfKind::qwen2_moe : HfKind::mixtral;
@@ -78,6 +79,8 @@ std::string_view name_of(HfKind kind) {
       return "Qwen 2 MoE";
     case HfKind::qwen3_moe:
       return "Qwen 3 MoE";
+    case HfKind::phi3:
+      return "Phi 3";
   }
   return "";
 }
@@ -111,12 +114,16 @@ Differences differences_from(HfKind kind, const ModelConfig& config) {
   need(differences, "positions", Positions::rotary, config.positions);
   need(differences, "norm", Norm::rmsnorm, config.norm);
   need(differences, "activation", Activation::swiglu, config.activation);
-  if (kind == HfKind::qwen3 || kind == HfKind::mistral) {
+  if (kind == HfKind::qwen3 || kind == HfKind::mistral || kind == HfKind::phi3) {
     need_none(differences, "bias", config.bias);
     need_none(differences, "qkv_bias", config.qkv_bias);
   }
   if (config.experts.number > 0) need_experts(differences, kind, config);
   if (kind == HfKind::qwen3_moe || kind == HfKind::mixtral) need_none(differences, "qkv_bias", config.qkv_bias);
+  if (kind == HfKind::phi3) {
+    need_none(differences, "qk_norm", config.qk_norm);
+    need(differences, "rope_scaling", RopeScaling::none, config.rope_scaling);
+  }
   return differences;
 }
 
@@ -125,8 +132,16 @@ Differences differences_from(HfKind kind, const ModelConfig& config) {
 HfKind hf_kind(const ModelConfig& config) {
   const HfKind kind = kind_after_llama(config);
   const Differences gpt2 = differences_from_gpt2(config), others = differences_from(kind, config);
-  if (gpt2.empty()) return HfKind::gpt2;
+  const bool chosen = config.hf_layout != HfLayout::automatic;
+  if (gpt2.empty() && !chosen) return HfKind::gpt2;
   if (others.empty()) return kind;
+  if (chosen) {
+    throw UserError::of(
+        "model.hf_layout = \"{}\", but {}'s layout needs {}; export with hf_layout = \"auto\", or train a model of "
+        "this "
+        "kind",
+        config::name_of(config.hf_layout), name_of(kind), fmt::join(others, ", "));
+  }
   throw UserError::of(
       "transformers has no layout for this model: GPT-2's needs {}; {}'s needs {}; train a model of one of the two "
       "kinds, as in configs/gpt2-124m.toml and configs/llama-1b.toml",

@@ -1,4 +1,5 @@
-// Makes the tables of tensors of GPT-2's layout and of Llama's, which Qwen has too.
+// Makes the tables of tensors of GPT-2's layout, of Llama's, which Qwen has too, and of Phi 3's, which joins Llama's
+// matrices.
 #include "terrace/models/gpt/hf_layout.h"
 
 #include <fmt/format.h>
@@ -38,16 +39,21 @@ class Table {
     return std::move(tensors_);
   }
 
-  std::vector<HfTensor> llama() {
-    const int64_t width = config_.width, inner = config_.ffn_width;
+  // With `joined` matrices of queries, keys and values, and of gate and up.
+  std::vector<HfTensor> llama(bool joined) {
+    const int64_t width = config_.width, inner = config_.ffn_width, queries = config_.heads / config_.kv_heads;
     add_rows("model.embed_tokens.weight", "embedding.tokens.weight");
     for (int64_t layer = 0; layer < config_.layers; ++layer) {
       const std::string theirs = fmt::format("model.layers.{}.", layer), ours = fmt::format("blocks.{}.", layer);
       add(theirs + "input_layernorm.weight", {width}, ours + "attention_norm.weight");
-      const int64_t queries = config_.heads / config_.kv_heads;
-      add_heads(theirs + "self_attn.q_proj", 0, queries, ours + "attention.qkv");
-      add_heads(theirs + "self_attn.k_proj", queries, 1, ours + "attention.qkv");
-      add_heads(theirs + "self_attn.v_proj", queries + 1, 1, ours + "attention.qkv");
+      if (joined) {
+        add(theirs + "self_attn.qkv_proj.weight", {(config_.heads + 2 * config_.kv_heads) * config_.head_dim, width},
+            ours + "attention.qkv.weight", {heads(0, queries), heads(queries, 1), heads(queries + 1, 1)});
+      } else {
+        add_heads(theirs + "self_attn.q_proj", 0, queries, ours + "attention.qkv");
+        add_heads(theirs + "self_attn.k_proj", queries, 1, ours + "attention.qkv");
+        add_heads(theirs + "self_attn.v_proj", queries + 1, 1, ours + "attention.qkv");
+      }
       add_linear(theirs + "self_attn.o_proj", config_.heads * config_.head_dim, width, ours + "attention.output",
                  config_.bias);
       if (config_.qk_norm) {
@@ -57,6 +63,10 @@ class Table {
       add(theirs + "post_attention_layernorm.weight", {width}, ours + "ffn_norm.weight");
       if (config_.experts.number > 0 && layer >= config_.experts.dense_layers) {
         add_experts(theirs, ours + "ffn");
+      } else if (joined) {
+        add(theirs + "mlp.gate_up_proj.weight", {2 * inner, width}, ours + "ffn.first.weight",
+            {one_of_pairs(inner, 0), one_of_pairs(inner, 1)});
+        add_linear(theirs + "mlp.down_proj", inner, width, ours + "ffn.second", config_.bias);
       } else {
         add_gated(theirs + "mlp", {"gate_proj", "up_proj", "down_proj"}, ours + "ffn", inner, config_.bias);
       }
@@ -68,6 +78,7 @@ class Table {
 
  private:
   using View = std::function<at::Tensor(const at::Tensor&)>;
+  using Views = std::vector<View>;
 
   static at::Tensor whole(const at::Tensor& parameter) { return parameter; }
 
@@ -75,6 +86,12 @@ class Table {
   View by_group() const {
     const Shape rows = {config_.kv_heads, config_.heads / config_.kv_heads + 2, config_.head_dim};
     return [rows](const at::Tensor& joint) { return joint.unflatten(0, rows); };
+  }
+
+  // The heads first .. first + count - 1 of each group.
+  View heads(int64_t first, int64_t count) const {
+    return
+        [groups = by_group(), first, count](const at::Tensor& joint) { return groups(joint).narrow(1, first, count); };
   }
 
   // Rows of SwiGLU's first matrix are pairs of gate and up.
@@ -120,7 +137,11 @@ class Table {
   }
 
   void add(std::string name, Shape shape, std::string parameter, View view = whole) {
-    tensors_.push_back({std::move(name), std::move(shape), std::move(parameter), std::move(view)});
+    add(std::move(name), std::move(shape), std::move(parameter), Views{std::move(view)});
+  }
+
+  void add(std::string name, Shape shape, std::string parameter, Views views) {
+    tensors_.push_back({std::move(name), std::move(shape), std::move(parameter), std::move(views)});
   }
 
   void add_bias(std::string name, Shape shape, std::string parameter) {
@@ -153,11 +174,9 @@ class Table {
     if (bias) add(theirs + ".bias", {outputs}, ours + ".bias", view);
   }
 
-  // The heads first .. first + count - 1 of each group.
   void add_heads(const std::string& theirs, int64_t first, int64_t count, const std::string& ours) {
-    add_linear(
-        theirs, config_.width, config_.kv_heads * count * config_.head_dim, ours, config_.has_qkv_bias(),
-        [groups = by_group(), first, count](const at::Tensor& joint) { return groups(joint).narrow(1, first, count); });
+    add_linear(theirs, config_.width, config_.kv_heads * count * config_.head_dim, ours, config_.has_qkv_bias(),
+               heads(first, count));
   }
 
   ModelConfig config_;
@@ -168,7 +187,8 @@ class Table {
 
 std::vector<HfTensor> hf_tensors(const ModelConfig& config) {
   Table table(config);
-  return hf_kind(config) == HfKind::gpt2 ? table.gpt2() : table.llama();
+  const HfKind kind = hf_kind(config);
+  return kind == HfKind::gpt2 ? table.gpt2() : table.llama(/*joined=*/kind == HfKind::phi3);
 }
 
 }  // namespace terrace::models::gpt

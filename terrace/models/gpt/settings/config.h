@@ -14,6 +14,7 @@ namespace terrace::models::gpt {
 enum class Positions { learned, rotary };
 enum class RopeScaling { none, linear, llama3, yarn };
 enum class Norm { layernorm, rmsnorm };
+enum class HfLayout { automatic, phi3 };
 enum class Activation { gelu, swiglu, gelu_erf };
 enum class Router { softmax, sigmoid };
 
@@ -73,6 +74,8 @@ struct ModelConfig {
   double init_std = 0.02;          // the deviation of output projections is divided by sqrt(2 * layers)
   ExpertsConfig experts = {};
 
+  HfLayout hf_layout = HfLayout::automatic;  // that an export to transformers writes
+
   int64_t padded_vocabulary() const {
     return (vocabulary + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
   }
@@ -111,6 +114,10 @@ struct Names<models::gpt::RopeScaling> {
 template <>
 struct Names<models::gpt::Norm> {
   static constexpr std::array<std::string_view, 2> words = {"layernorm", "rmsnorm"};
+};
+template <>
+struct Names<models::gpt::HfLayout> {
+  static constexpr std::array<std::string_view, 2> words = {"auto", "phi3"};
 };
 template <>
 struct Names<models::gpt::Activation> {

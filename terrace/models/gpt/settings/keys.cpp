@@ -100,6 +100,10 @@ std::vector<config::Key> keys() {
                  "Dropout rate of attention weights; above 0, attention takes a slower path without the fused kernel.");
   model.optional("init_std", &M::init_std, Real{}, OnResume::fixed,
                  "Standard deviation of initial weights; that of output projections is divided by sqrt(2 * `layers`).");
+  model.feature(
+      "hf_layout", &M::hf_layout, Choice<HfLayout>{}, OnResume::may_change,
+      "Layout of transformers in which `terrace export` writes the model, where it has several. auto: that of "
+      "GPT-2, Llama, Mistral or Qwen; phi3: that of Phi 3, which joins matrices.");
   add_expert_keys(list);
   return list;
 }
