@@ -27,6 +27,14 @@ def hf_logits(inputs, options):
         return {"logits": model(inputs["tokens"]).logits}
 
 
+def greedy_text(inputs, options):
+    """The prompt and the tokens that transformers puts behind it with its cache, each the most probable one."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(options["folder"], dtype=torch.float32).eval()
+    model.generation_config.eos_token_id, model.generation_config.pad_token_id = None, 0
+    text = model.generate(inputs["prompt"], max_new_tokens=options["tokens"], do_sample=False)
+    return {"text": text[0]}
+
+
 def save_model(inputs, options):
     """Makes a model of the given configuration and saves it, in several files if max_shard_size is given."""
     config = transformers.AutoConfig.for_model(**options["config"])

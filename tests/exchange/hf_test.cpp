@@ -3,9 +3,12 @@
 #include "terrace/exchange/hf.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <fstream>
+#include <span>
 
 #include "terrace/base/error.h"
 #include "terrace/base/files/file.h"
@@ -13,6 +16,7 @@
 #include "terrace/checkpoint/hf_folder.h"
 #include "terrace/data/text/tokenizer/tokenizer.h"
 #include "terrace/models/families.h"
+#include "terrace/models/gpt/cached_sequences.h"
 #include "terrace/models/gpt/hf_layout.h"
 #include "tests/exchange/hf_models.h"
 #include "tests/models/gpt_options.h"
@@ -178,6 +182,31 @@ std::vector<Json> their_models() {
           {{"config", erf}}};
 }
 
+// The prompt and the most probable token behind it, again and again, by way of the cache.
+std::vector<int64_t> greedy_text(models::Model& model, const models::gpt::ModelConfig& config,
+                                 std::vector<int64_t> text, int64_t tokens) {
+  models::gpt::CachedSequences sequences(config, model, 1, config.sequence);
+  size_t seen = 0;
+  for (; tokens > 0; --tokens) {
+    const std::vector<float> logits = sequences.next_logits(0, std::span(text).subspan(seen));
+    seen = text.size();
+    text.push_back(std::distance(logits.begin(), std::ranges::max_element(logits)));
+  }
+  return text;
+}
+
+void expect_their_text(testing::PyTorch& pytorch, const fs::path& theirs, models::Model& model,
+                       const models::gpt::ModelConfig& config) {
+  const std::vector<int64_t> prompt = {3, 14, 15, 9};
+  const Json options = {{"folder", theirs.string()}, {"tokens", 12}};
+  const at::Tensor text =
+      pytorch.run(script, "greedy_text", options, at::kFloat, {{"prompt", at::tensor(prompt).unsqueeze(0)}})
+          .theirs.at("text")
+          .contiguous();
+  const std::vector<int64_t> expected(text.const_data_ptr<int64_t>(), text.const_data_ptr<int64_t>() + text.numel());
+  EXPECT_EQ(greedy_text(model, config, prompt, 12), expected);
+}
+
 TEST(Import, TransformersModelsHaveTheirLogitsAndGoBackBitForBit) {
   const ScratchFolder folder;
   testing::PyTorch& pytorch = testing::shared_pytorch();
@@ -195,6 +224,8 @@ TEST(Import, TransformersModelsHaveTheirLogitsAndGoBackBitForBit) {
       add_logits(tally, pytorch, std::to_string(number), *model, imported.model.get<models::gpt::ModelConfig>(), theirs,
                  seed);
     }
+    SCOPED_TRACE(number);
+    expect_their_text(pytorch, theirs, *model, imported.model.get<models::gpt::ModelConfig>());
     const fs::path back = folder / (std::to_string(number) + "back");
     export_hf({.checkpoint = ours,
                .output = back,
