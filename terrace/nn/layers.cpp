@@ -32,7 +32,8 @@ at::Tensor Embedding::forward(const at::Tensor& indices, const char* what, ops::
 }
 
 Norm::Norm(Kind kind, int64_t width, bool bias, double epsilon, const Build& build)
-    : weight(add_parameter("weight", {width}, InitialValue::constant(1.0), /*decay=*/false, build)),
+    : weight(add_parameter("weight", {width}, InitialValue::constant(kind == Kind::rms_1p ? 0.0 : 1.0), /*decay=*/false,
+                           build)),
       bias(bias && kind == Kind::layer
                ? &add_parameter("bias", {width}, InitialValue::constant(0.0), /*decay=*/false, build)
                : nullptr),
@@ -46,7 +47,7 @@ at::Tensor Norm::forward(const at::Tensor& x) const {
 
 at::Tensor Norm::forward(ops::ResidualStream& x, ops::WeightGradientQueue* deferred) const {
   return kind_ == Kind::layer ? ops::layer_norm(x, weight_of(&weight), weight_of(bias), epsilon_, deferred)
-                              : ops::rms_norm(x, weight_of(&weight), epsilon_, deferred);
+                              : ops::rms_norm(x, weight_of(&weight), epsilon_, deferred, weight_offset());
 }
 
 }  // namespace terrace::nn

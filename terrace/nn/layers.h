@@ -39,15 +39,18 @@ class Embedding : public Module {
   int64_t limit_;
 };
 
-// Layer norm or RMS norm; weight starts at 1, bias at 0. RMS norm never has a bias.
+// Layer norm or RMS norm; weight starts at 1, bias at 0. RMS norm never has a bias. rms_1p multiplies by 1 + weight,
+// which starts at 0.
 class Norm : public Module {
  public:
-  enum class Kind { layer, rms };
+  enum class Kind { layer, rms, rms_1p };
   Norm(Kind kind, int64_t width, bool bias, double epsilon, const Build& build);
 
   at::Tensor forward(const at::Tensor& x) const;
   // The norm of the stream's sum, which it computes on the way if a branch is still to be added.
   at::Tensor forward(ops::ResidualStream& x, ops::WeightGradientQueue* deferred = nullptr) const;
+
+  double weight_offset() const { return kind_ == Kind::rms_1p ? 1.0 : 0.0; }
 
   Parameter& weight;
   Parameter* const bias;  // null: none

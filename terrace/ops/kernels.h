@@ -17,6 +17,7 @@ namespace terrace::ops {
 struct NormShape {
   bool centered = true;  // layer norm; false: RMS norm, where `mean` stays undefined
   double epsilon = 1e-5;
+  double weight_offset = 0.0;  // added to each weight in the type of the statistics, as the 1 of Gemma's norms
 };
 
 // y = norm(x), or norm(sum) with sum = x + added if `added` is defined; `sum` is then written too. x, added, sum and y

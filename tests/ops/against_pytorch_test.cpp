@@ -73,9 +73,12 @@ void OpsAgainstPyTorch::check_norms() {
     const int64_t width = shape.back();
     // A mean far from 0 would reveal a variance computed as a difference of squares.
     Tensors inputs = {{"x", normal(shape).add(3.0)}, {"weight", normal({width})}, {"upstream.y", normal(shape)}};
-    check("rms_norm", {{"epsilon", 1e-5}, {"width", width}}, inputs, [](Leaves& leaves) {
-      return Tensors{{"y", rms_norm(leaves.tensor("x"), leaves.weight("weight"), 1e-5)}};
-    });
+    for (const double offset : {0.0, 1.0}) {
+      check("rms_norm", {{"epsilon", 1e-5}, {"width", width}, {"weight_offset", offset}}, inputs,
+            [offset](Leaves& leaves) {
+              return Tensors{{"y", rms_norm(leaves.tensor("x"), leaves.weight("weight"), 1e-5, offset)}};
+            });
+    }
     const auto ours = [](Leaves& leaves) {
       return Tensors{{"y", layer_norm(leaves.tensor("x"), leaves.weight("weight"), leaves.weight("bias"), 1e-5)}};
     };

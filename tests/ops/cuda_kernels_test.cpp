@@ -189,7 +189,7 @@ TEST_F(CudaKernels, NormAndItsGradientsAreAsAccurateAsTheCpus) {
                                    centered ? normal({columns}, type) : at::Tensor(), normal({rows, columns}, type)};
         const auto compute = [centered](const Kernels& kernels, const TensorList& t) {
           const auto statistics = t[0].options().dtype(t[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-          const NormShape shape{.centered = centered, .epsilon = 1e-2};
+          const NormShape shape{.centered = centered, .epsilon = 1e-2, .weight_offset = centered ? 0.0 : 1.0};
           const at::Tensor y = at::empty_like(t[0]), dx = at::empty_like(t[0]);
           const at::Tensor mean = centered ? at::empty({t[0].size(0)}, statistics) : at::Tensor();
           const at::Tensor inverse = at::empty({t[0].size(0)}, statistics);

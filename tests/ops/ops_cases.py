@@ -15,7 +15,7 @@ def layer_norm(inputs, options):
 
 def rms_norm(inputs, options):
     weight = inputs["weight"]
-    return {"y": F.rms_norm(inputs["x"], weight.shape, weight, options["epsilon"])}
+    return {"y": F.rms_norm(inputs["x"], weight.shape, weight + options["weight_offset"], options["epsilon"])}
 
 
 def gelu(inputs, options):

@@ -43,6 +43,16 @@ TERRACE_INLINE inline const Wide<T>* wide_row(const T* from, Wide<T>* buffer, in
   }
 }
 
+// The weights in the computing type, with the offset added.
+template <int bytes, typename T>
+TERRACE_INLINE inline const Wide<T>* wide_weights(const T* from, double offset, Wide<T>* buffer, int64_t columns) {
+  if (offset == 0) return wide_row<bytes>(from, buffer, columns);
+  for_vectors(columns, [&](int64_t i, auto count) TERRACE_INLINE {
+    store_lanes(buffer + i, load_lanes<bytes>(from + i, count) + static_cast<Wide<T>>(offset), count);
+  });
+  return buffer;
+}
+
 template <int bytes, typename T>
 TERRACE_INLINE inline void add_row(const T* x, const T* added, T* sum, int64_t columns) {
   for_vectors(columns, [&](int64_t i, auto count) TERRACE_INLINE {
@@ -125,7 +135,7 @@ void norm(const NormShape& shape, const NormForward& t) {
     at::parallel_for(0, rows, std::max<int64_t>(1, grain_elements / columns), [&](int64_t begin, int64_t end) {
       RowBuffers<Wide<T>> wide(3, columns);
       with_widest_registers([&]<int bytes>(RegisterBytes<bytes>) TERRACE_INLINE {
-        const Wide<T>* weights = wide_row<bytes>(scale, wide[1], columns);
+        const Wide<T>* weights = wide_weights<bytes>(scale, shape.weight_offset, wide[1], columns);
         const Wide<T>* biases = shift ? wide_row<bytes>(shift, wide[2], columns) : nullptr;
         for (int64_t row = begin; row < end; ++row) {
           const int64_t at = row * columns;
@@ -157,7 +167,7 @@ void norm_backward(const NormShape& shape, const NormBackward& t) {
     at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
       RowBuffers<A> wide(3, columns);
       with_widest_registers([&]<int bytes>(RegisterBytes<bytes>) TERRACE_INLINE {
-        const A* weight = wide_row<bytes>(scale, wide[2], columns);
+        const A* weight = wide_weights<bytes>(scale, shape.weight_offset, wide[2], columns);
         for (int64_t block = begin; block < end; ++block) {
           A* weight_sums = weights ? weights + block * columns : nullptr;
           A* bias_sums = biases ? biases + block * columns : nullptr;

@@ -59,18 +59,20 @@ void launch_directed_product(const EndsOfPairs& ends, GpuArray v, GpuArray x, Gp
 void launch_direction_product(const EndsOfPairs& ends, GpuArray v, GpuArray x, GpuArray w, GpuArray products,
                               void* stream);
 
-// y [rows, columns] of x and weight; bias may be null. If `added` is not, y is that of x + added, which `sum` gets.
-// means (null for an RMS norm) and inverses [rows] have the computing type.
+// y [rows, columns] of x and weight + weight_offset; bias may be null. If `added` is not, y is that of x + added, which
+// `sum` gets. means (null for an RMS norm) and inverses [rows] have the computing type.
 struct NormRows {
   GpuArray x, added, weight, bias, sum, y, means, inverses;
+  double weight_offset;
   int64_t rows, columns;
 };
 void launch_norm(const NormRows& norm, double epsilon, void* stream);
 
-// dx [rows, columns] of dy, x, weight, means and inverses, and d_sum added to it, which may be null. weight_sums and
-// bias_sums [row_blocks(rows), columns], of the computing type, may be null.
+// dx [rows, columns] of dy, x, weight + weight_offset, means and inverses, and d_sum added to it, which may be null.
+// weight_sums and bias_sums [row_blocks(rows), columns], of the computing type, may be null.
 struct NormBackwardRows {
   GpuArray dy, d_sum, x, weight, means, inverses, dx, weight_sums, bias_sums;
+  double weight_offset;
   int64_t rows, columns;
 };
 void launch_norm_backward(const NormBackwardRows& norm, void* stream);

@@ -139,6 +139,7 @@ void norm(const NormShape& shape, const NormForward& t) {
                .y = array(t.y, type),
                .means = array(t.mean, computing),
                .inverses = array(t.inverse, computing),
+               .weight_offset = shape.weight_offset,
                .rows = x.size(0),
                .columns = x.size(1)},
               shape.epsilon, TorchStream(x.device()).get());
@@ -161,6 +162,7 @@ void norm_backward(const NormShape& shape, const NormBackward& t) {
                         .dx = array(t.dx, type),
                         .weight_sums = array(weight_partial, computing),
                         .bias_sums = array(bias_partial, computing),
+                        .weight_offset = shape.weight_offset,
                         .rows = rows,
                         .columns = columns},
                        TorchStream(t.x.device()).get());

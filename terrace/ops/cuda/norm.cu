@@ -25,6 +25,7 @@ struct NormPointers {
   const T *x, *added, *weight, *bias;  // added and bias may be null
   T *sum, *y;
   Wide<T>*means, *inverses;
+  Wide<T> weight_offset;
 };
 
 template <typename T>
@@ -51,7 +52,7 @@ __global__ void norm_row(NormPointers<T> p, Wide<T> epsilon, int64_t columns) {
     p.inverses[blockIdx.x] = inverse;
   }
   for (int64_t i = threadIdx.x; i < columns; i += row_threads) {
-    const A scaled = (widen(x[i]) - mean) * inverse * widen(p.weight[i]);
+    const A scaled = (widen(x[i]) - mean) * inverse * (widen(p.weight[i]) + p.weight_offset);
     y[i] = narrow<T>(p.bias ? scaled + widen(p.bias[i]) : scaled);
   }
 }
@@ -104,7 +105,7 @@ __global__ void __launch_bounds__(1024) norm_packed_row(NormPointers<T> p, Wide<
     if (p.bias) bias = load_pack<size>(p.bias + i);
 #pragma unroll
     for (int k = 0; k < size; ++k) {
-      const A scaled = (x[pack][k] - mean) * inverse * widen(weight.elements[k]);
+      const A scaled = (x[pack][k] - mean) * inverse * (widen(weight.elements[k]) + p.weight_offset);
       y.elements[k] = narrow<T>(p.bias ? scaled + widen(bias.elements[k]) : scaled);
     }
     store_pack(p.y + begin + i, y);
@@ -116,6 +117,7 @@ struct NormBackwardPointers {
   const T *dy, *d_sum, *x, *weight;  // d_sum may be null
   const Wide<T>*means, *inverses;    // means too
   T* dx;
+  Wide<T> weight_offset;
 };
 
 // terrace/ops/cpu/norm.cpp has the formula.
@@ -126,15 +128,18 @@ __global__ void norm_backward_row(NormBackwardPointers<T> p, int64_t columns) {
   const T *dy = p.dy + begin, *x = p.x + begin;
   const A count = static_cast<A>(columns), mean = p.means ? p.means[blockIdx.x] : A{0};
   const A inverse = p.inverses[blockIdx.x];
-  const A average =
-      !p.means ? A{0} : row_sum<A>(columns, [&](int64_t i) { return widen(dy[i]) * widen(p.weight[i]); }) / count;
+  const A average = !p.means ? A{0} : row_sum<A>(columns, [&](int64_t i) {
+                                        return widen(dy[i]) * (widen(p.weight[i]) + p.weight_offset);
+                                      }) / count;
   const A slope =
       row_sum<A>(columns,
-                 [&](int64_t i) { return widen(dy[i]) * widen(p.weight[i]) * ((widen(x[i]) - mean) * inverse); }) /
+                 [&](int64_t i) {
+                   return widen(dy[i]) * (widen(p.weight[i]) + p.weight_offset) * ((widen(x[i]) - mean) * inverse);
+                 }) /
       count;
   for (int64_t i = threadIdx.x; i < columns; i += row_threads) {
     const A normal = (widen(x[i]) - mean) * inverse;
-    const A change = inverse * (widen(dy[i]) * widen(p.weight[i]) - average - normal * slope);
+    const A change = inverse * (widen(dy[i]) * (widen(p.weight[i]) + p.weight_offset) - average - normal * slope);
     p.dx[begin + i] = narrow<T>(p.d_sum ? widen(p.d_sum[begin + i]) + change : change);
   }
 }
@@ -157,7 +162,7 @@ __global__ void __launch_bounds__(1024) norm_packed_backward_row(NormBackwardPoi
     const GpuPack<T, size> weight = load_pack<size>(p.weight + i);
 #pragma unroll
     for (int k = 0; k < size; ++k) {
-      slopes[pack][k] = widen(dy.elements[k]) * widen(weight.elements[k]);
+      slopes[pack][k] = widen(dy.elements[k]) * (widen(weight.elements[k]) + p.weight_offset);
       normals[pack][k] = (widen(x.elements[k]) - mean) * inverse;
       sum += slopes[pack][k];
       sum_of_products += slopes[pack][k] * normals[pack][k];
@@ -235,7 +240,8 @@ void launch_norm(const NormRows& norm, double epsilon, void* stream) {
                                .sum = elements<T>(norm.sum),
                                .y = elements<T>(norm.y),
                                .means = elements<A>(norm.means),
-                               .inverses = elements<A>(norm.inverses)};
+                               .inverses = elements<A>(norm.inverses),
+                               .weight_offset = static_cast<A>(norm.weight_offset)};
     const auto rows = static_cast<unsigned>(norm.rows);
     const bool packed = are_packs<whole_pack<T>>(norm.columns, p.x, p.added, p.weight, p.bias, p.sum, p.y);
     if (packed &&
@@ -257,7 +263,8 @@ void launch_norm_backward(const NormBackwardRows& norm, void* stream) {
                                        .weight = elements<const T>(norm.weight),
                                        .means = elements<const A>(norm.means),
                                        .inverses = elements<const A>(norm.inverses),
-                                       .dx = elements<T>(norm.dx)};
+                                       .dx = elements<T>(norm.dx),
+                                       .weight_offset = static_cast<A>(norm.weight_offset)};
     const auto rows = static_cast<unsigned>(norm.rows);
     const bool packed = are_packs<whole_pack<T>>(norm.columns, p.dy, p.d_sum, p.x, p.weight, p.dx);
     if (!packed ||

@@ -99,9 +99,9 @@ at::Tensor layer_norm(const at::Tensor& x, const Weight& weight, const Weight& b
   return layer_norm(stream, weight, bias, epsilon);
 }
 
-at::Tensor rms_norm(const at::Tensor& x, const Weight& weight, double epsilon) {
+at::Tensor rms_norm(const at::Tensor& x, const Weight& weight, double epsilon, double weight_offset) {
   ResidualStream stream{x};
-  return rms_norm(stream, weight, epsilon);
+  return rms_norm(stream, weight, epsilon, nullptr, weight_offset);
 }
 
 at::Tensor layer_norm(ResidualStream& stream, const Weight& weight, const Weight& bias, double epsilon,
@@ -109,8 +109,9 @@ at::Tensor layer_norm(ResidualStream& stream, const Weight& weight, const Weight
   return norm(stream, weight, bias, {.centered = true, .epsilon = epsilon}, deferred);
 }
 
-at::Tensor rms_norm(ResidualStream& stream, const Weight& weight, double epsilon, WeightGradientQueue* deferred) {
-  return norm(stream, weight, {}, {.centered = false, .epsilon = epsilon}, deferred);
+at::Tensor rms_norm(ResidualStream& stream, const Weight& weight, double epsilon, WeightGradientQueue* deferred,
+                    double weight_offset) {
+  return norm(stream, weight, {}, {.centered = false, .epsilon = epsilon, .weight_offset = weight_offset}, deferred);
 }
 
 }  // namespace terrace::ops
