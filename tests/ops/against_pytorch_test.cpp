@@ -96,10 +96,12 @@ void OpsAgainstPyTorch::check_activations() {
               return Tensors{{"y", activated(leaves.tensor("x"), form)}};
             });
     }
-    check("swiglu", {{"width", width}}, {{"x", normal({3, 2 * width}).mul(3)}, {"upstream.y", normal({3, width})}},
-          [](Leaves& leaves) {
-            return Tensors{{"y", activated(leaves.tensor("x"), Activation::swiglu)}};
-          });
+    for (const auto& [gated, name] : {std::pair{Activation::swiglu, "swiglu"}, {Activation::geglu, "geglu"}}) {
+      check(name, {{"width", width}}, {{"x", normal({3, 2 * width}).mul(3)}, {"upstream.y", normal({3, width})}},
+            [gated = gated](Leaves& leaves) {
+              return Tensors{{"y", activated(leaves.tensor("x"), gated)}};
+            });
+    }
   }
 }
 

@@ -27,6 +27,11 @@ def swiglu(inputs, options):
     return {"y": F.silu(x[..., 0::2]) * x[..., 1::2]}
 
 
+def geglu(inputs, options):
+    x = inputs["x"]
+    return {"y": F.gelu(x[..., 0::2], approximate="tanh") * x[..., 1::2]}
+
+
 def embedding(inputs, options):
     return {"y": F.embedding(inputs["indices"], inputs["weight"])}
 

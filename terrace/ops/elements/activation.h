@@ -14,7 +14,14 @@ enum class Activation {
   // [.., F]. Pairs are interleaved so that any range of the F features is a contiguous range of rows of the weight that
   // makes them.
   swiglu,
+  // gelu(gate) * up by the approximation with tanh, as in Gemma; pairs as for swiglu. Separate operations compute it.
+  geglu,
 };
+
+// Whether the activation takes pairs of columns, gate and up.
+inline bool is_gated(Activation activation) {
+  return activation == Activation::swiglu || activation == Activation::geglu;
+}
 
 at::Tensor activated(const at::Tensor& x, Activation activation);
 

@@ -66,6 +66,7 @@ class ExpertFeedForwardFunction : public torch::autograd::Function<ExpertFeedFor
 void check_shapes(const at::Tensor& x, const at::Tensor& p, const ExpertOffsets& offsets, const ExpertWeights& weights,
                   Activation activation) {
   const at::Tensor &first = weights.first.value, &second = weights.second.value;
+  TERRACE_CHECK(activation != Activation::geglu, "experts with GeGLU");
   const int64_t inner = (activation == Activation::swiglu ? 2 : 1) * second.size(2);
   TERRACE_CHECK(x.dim() == 2 && first.size(0) == second.size(0) && first.size(1) == inner &&
                     first.size(2) == x.size(1) && second.size(1) == x.size(1) && first.is_contiguous() &&

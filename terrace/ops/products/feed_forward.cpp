@@ -82,7 +82,7 @@ class FeedForwardFunction : public torch::autograd::Function<FeedForwardFunction
 
 at::Tensor feed_forward(const at::Tensor& x, const FeedForwardWeights& weights, Activation activation,
                         WeightGradientQueue* deferred, const std::optional<InnerDropout>& dropout) {
-  TERRACE_CHECK(!dropout || activation != Activation::swiglu, "dropout of pairs of columns");
+  TERRACE_CHECK(!dropout || !is_gated(activation), "dropout of pairs of columns");
   return FeedForwardFunction::apply(x, weights.first.value, weights.second.value,
                                     FeedForwardArguments{weights, deferred, activation, dropout});
 }

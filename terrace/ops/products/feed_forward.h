@@ -13,7 +13,7 @@
 namespace terrace::ops {
 
 struct FeedForwardWeights {
-  Weight first, first_bias;    // [F, D], or [2F, D] for SwiGLU, and its bias or undefined
+  Weight first, first_bias;    // [F, D], or [2F, D] where it is gated, and its bias or undefined
   Weight second, second_bias;  // [D, F] and [D] or undefined
 };
 

@@ -121,6 +121,9 @@ void decode_into(const at::Tensor& y, const at::Tensor& active, const at::Tensor
                                     .active = active.defined() ? active.mutable_data_ptr() : nullptr});
 }
 
+// Whether our products compute the activation on the way.
+bool has_finish(Activation activation) { return activation == Activation::gelu || activation == Activation::swiglu; }
+
 }  // namespace
 
 bool own_products(const at::Tensor& x, Products chosen) {
@@ -193,7 +196,7 @@ std::pair<at::Tensor, at::Tensor> times_transposed_activated(const at::Tensor& x
       return {inner, out};
     }
     decode_into(inner, {}, x, weight, bias);
-    if (activation == Activation::swiglu) return {inner, activated(inner, activation)};
+    if (is_gated(activation)) return {inner, activated(inner, activation)};
     const at::Tensor out = at::empty_like(inner);
     in_equal_pieces(inner, out, [](const at::Tensor& rows) { return activated(rows, Activation::gelu_erf); });
     return {inner, out};
@@ -203,7 +206,7 @@ std::pair<at::Tensor, at::Tensor> times_transposed_activated(const at::Tensor& x
     if (linear_gelu(x, weight, bias, inner, active)) return {inner, active};
   }
   const bool has_own = own_products(x, products), wider = has_own && computes_wider(x, products);
-  if (!has_own || wider || activation == Activation::gelu_erf) {
+  if (!has_own || wider || !has_finish(activation)) {
     const at::Tensor inner = times_transposed(x, weight, bias, products);
     return {inner, wider ? activated(wide(inner), activation).to(x.scalar_type()) : activated(inner, activation)};
   }
@@ -252,7 +255,7 @@ at::Tensor times_activation_backward(const at::Tensor& dy, const at::Tensor& wei
   if (computes_wider(dy, products)) {
     return times_activation_backward(wide(dy), wide(weight), wide(inner), products, activation).to(inner.scalar_type());
   }
-  if (activation == Activation::gelu_erf) return activation_backward(times(dy, weight, products), inner, activation);
+  if (!has_finish(activation)) return activation_backward(times(dy, weight, products), inner, activation);
   const bool gated = activation == Activation::swiglu;
   at::Tensor out = at::empty_like(inner);
   Finish finish = into(out, gated ? Finish::Kind::swiglu_backward : Finish::Kind::gelu_backward);
