@@ -64,12 +64,17 @@ Value UnitTrace::head_norms(const std::string& name, const Value& joint, const H
 }
 
 Value UnitTrace::activation(const Value& x, Activation activation, bool in_product) {
-  const bool pairs = activation == Activation::swiglu;
+  const bool pairs = is_gated(activation);
   const int64_t parts = pairs ? 2 : 1;
   const Value y = value(x.rows, x.columns / parts, x.own_columns / parts, x.cuts_rows);
   const auto inner = static_cast<double>(bytes(y));
   schedule::Operations& operations = row_.operations;
-  if (pairs) {
+  if (activation == Activation::geglu) {
+    // GELU reads the gates, and a product its result and the ups. Backward reads the gradient with ups and with gates,
+    // computes GELU again, and writes both gradients, which a copy brings together.
+    operations.forward.push_back(memory_pass("geglu", 5 * inner, 2));
+    operations.input_gradient.push_back(memory_pass("geglu_backward", 15 * inner, 5));
+  } else if (pairs) {
     // Within a product, SwiGLU only writes its result beside the pairs; its gradient reads the pairs, and is twice what
     // the product alone would write.
     const bool fused = in_product && options_.cpu_products;

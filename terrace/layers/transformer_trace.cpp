@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <map>
+#include <tuple>
 #include <utility>
+
+#include "terrace/base/global_layers.h"
 
 namespace terrace::layers {
 namespace {
@@ -17,7 +20,7 @@ UnitTrace::Unit unit_of_layer(const TransformerLayout& layout, const char* name)
 }
 
 // Attention's kernels rotate queries and keys themselves.
-UnitRow attention(const TransformerLayout& layout, const UnitTableOptions& options, bool drops_path) {
+UnitRow attention(const TransformerLayout& layout, const UnitTableOptions& options, bool drops_path, int64_t window) {
   UnitTrace unit(options, unit_of_layer(layout, "attention"));
   unit.row().batch_tensors = layout.attention_tensors;
   const int64_t columns = (layout.heads + 2 * layout.kv_heads) * layout.head_dim;
@@ -42,11 +45,12 @@ UnitRow attention(const TransformerLayout& layout, const UnitTableOptions& optio
                                                .head_dim = layout.head_dim,
                                                .positions = layout.positions,
                                                .causal = layout.causal,
-                                               .window = layout.window,
+                                               .window = window,
                                                .drops = layout.attention_dropout > 0,
                                                .by_document = layout.by_document});
-  const Value z = unit.linear("attention.output", context, layout.width,
-                              {.operation = "attention output", .bias = layout.bias, .cut = WeightCut::inputs});
+  Value z = unit.linear("attention.output", context, layout.width,
+                        {.operation = "attention output", .bias = layout.bias, .cut = WeightCut::inputs});
+  if (layout.post_norms) z = unit.norm("attention.output_norm", z, layout.norm);
   const Value branch = unit.dropout(z, layout.dropout);
   unit.add_later(x, drops_path ? unit.drop_path(branch) : branch);
   return unit.finished();
@@ -59,7 +63,7 @@ struct DenseLayout {
 };
 
 Value dense(UnitTrace& unit, const Value& y, const TransformerLayout& layout, const DenseLayout& own) {
-  const bool pairs = layout.activation == Activation::swiglu;  // of rows: gate and up
+  const bool pairs = is_gated(layout.activation);  // of rows: gate and up
   const std::string name = own.name;
   const Value first = unit.linear(
       name + ".first", y, (pairs ? 2 : 1) * own.width,
@@ -74,11 +78,9 @@ Value sparse(UnitTrace& unit, const Value& y, const TransformerLayout& layout) {
   const Value z = unit.experts("ffn", y, layout.experts);
   if (layout.shared_experts == 0) return z;
   const int64_t width = layout.shared_experts * layout.experts.width;
-  const Value shared = dense(unit, y, layout,
-                             {.name = "ffn.shared",
-                              .width = width,
-                              .groups = layout.activation == Activation::swiglu ? width : 0,
-                              .bias = false});
+  const Value shared =
+      dense(unit, y, layout,
+            {.name = "ffn.shared", .width = width, .groups = is_gated(layout.activation) ? width : 0, .bias = false});
   if (layout.shared_gate) {
     const Value gate = unit.linear("ffn.shared_gate", y, 1, {.operation = "shared gate", .bias = false});
     unit.keep(unit.bytes(gate) + unit.bytes(shared));
@@ -91,9 +93,10 @@ UnitRow feed_forward(const TransformerLayout& layout, const UnitTableOptions& op
   UnitTrace unit(options, unit_of_layer(layout, "ffn"));
   const Value x = unit.branch_sum(layout.width);
   const Value y = unit.norm("ffn_norm", x, layout.norm);
-  const Value z =
-      is_sparse ? sparse(unit, y, layout)
+  Value z = is_sparse
+                ? sparse(unit, y, layout)
                 : dense(unit, y, layout, {.width = layout.ffn_width, .groups = layout.ffn_groups, .bias = layout.bias});
+  if (layout.post_norms) z = unit.norm("ffn_output_norm", z, layout.norm);
   if (layout.drop_paths.empty()) {
     unit.output(unit.add_dropped(x, z, layout.dropout));
   } else {
@@ -113,14 +116,16 @@ void keep_choices(const TransformerLayout& layout, const UnitTableOptions& optio
 }  // namespace
 
 void add_blocks(const TransformerLayout& layout, const UnitTableOptions& options, schedule::UnitTable& table) {
-  // The rows are the same in every layer with or without stochastic depth, and with or without experts.
-  std::array<std::vector<UnitRow>, 4> rows;
+  // The rows are the same in every layer with or without stochastic depth, experts and a window.
+  std::map<std::tuple<bool, bool, bool>, std::vector<UnitRow>> rows;
   for (int64_t layer = 0; layer < layout.layers; ++layer) {
     const bool drops_path = !layout.drop_paths.empty() && layout.drop_paths.at(static_cast<size_t>(layer)) > 0;
     const bool is_sparse = layout.experts.number > 0 && layer >= layout.dense_layers;
-    std::vector<UnitRow>& own = rows.at((drops_path ? 1 : 0) + (is_sparse ? 2 : 0));
+    const bool is_global = sees_all(layer, layout.global_every);
+    std::vector<UnitRow>& own = rows[{drops_path, is_sparse, is_global}];
     if (own.empty()) {
-      own = {attention(layout, options, drops_path), feed_forward(layout, options, is_sparse, drops_path)};
+      own = {attention(layout, options, drops_path, is_global ? 0 : layout.window),
+             feed_forward(layout, options, is_sparse, drops_path)};
       if (is_sparse) keep_choices(layout, options, own);
     }
     for (const UnitRow& row : own) {

@@ -15,8 +15,10 @@ struct TransformerLayout {
   int64_t layers = 0, width = 0, ffn_width = 0, positions = 0;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   bool causal = true;
-  int64_t window = 0;  // as in AttentionLayout
+  int64_t window = 0;        // as in AttentionLayout
+  int64_t global_every = 0;  // every n-th layer has no window; 0: none
   NormLayout norm = {};
+  bool post_norms = false;                               // norms of both branches before they are added
   bool normalises_heads = false, centers_heads = false;  // HeadNormLayout::centered
   Activation activation = Activation::gelu;
   bool activation_in_product = true;  // as in UnitTrace::activation()

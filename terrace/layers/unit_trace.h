@@ -89,7 +89,11 @@ struct AttentionLayout {
   bool by_document = false;  // a token attends to its own document alone
 };
 
-enum class Activation { gelu, gelu_erf, swiglu };
+enum class Activation { gelu, gelu_erf, swiglu, geglu };
+
+inline bool is_gated(Activation activation) {
+  return activation == Activation::swiglu || activation == Activation::geglu;
+}
 
 // Experts that every tensor rank has whole, for its own rows.
 struct ExpertLayout {
@@ -144,7 +148,8 @@ class UnitTrace {
   Value experts(const std::string& name, const Value& x, const ExpertLayout& layout);
   // Bytes of a choice that experts() keeps where the forward is made again.
   int64_t bytes_of_choice(const Value& x, const ExpertLayout& layout) const;
-  // The activation of x, or with SwiGLU of its pairs of columns. `in_product`: our products apply it where they can.
+  // The activation of x, or with SwiGLU and GeGLU of its pairs of columns. `in_product`: our products apply it where
+  // they can.
   Value activation(const Value& x, Activation activation, bool in_product);
   Value dropout(const Value& x, double rate);
   // Each sample's branch is dropped as a whole.

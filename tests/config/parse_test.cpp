@@ -102,7 +102,7 @@ TEST(Parse, NamesWhatIsWrongWithOneKey) {
        "run.toml:16:8: optimizer.clip = true must be a number of at least 0, but is true or false"},
       {"model", "bias = 1", "run.toml:2:8: model.bias = 1 must be true or false, but is a whole number"},
       {"model", "norm = \"batchnorm\"",
-       "run.toml:2:8: model.norm = \"batchnorm\" must be \"layernorm\" or \"rmsnorm\""},
+       "run.toml:2:8: model.norm = \"batchnorm\" must be \"layernorm\", \"rmsnorm\" or \"rmsnorm_1p\""},
       {"train", "precision = 16",
        "run.toml:12:13: train.precision = 16 must be \"fp32\", \"bf16\" or \"fp16\", but is a whole number"},
       {"train", "device = \"gpu\"", "run.toml:12:10: train.device = \"gpu\" must be \"auto\", \"cpu\" or \"cuda\""},

@@ -55,6 +55,13 @@ TEST(RuleProblems, NameBadModels) {
        "model.rope_scaling = \"yarn\" stretches long wavelengths, but with model.rope_theta = 1 none is longer than "
        "the first; use a rope_theta above 1, such as 10000",
        {"model.positions=rotary", "model.rope_scaling=yarn", "model.rope_theta=10000"}},
+      {{"model.window=8", "model.global_every=1"},
+       "model.global_every = 1 makes every layer global, and none has the window; use 0 without a window, or 2 or more",
+       {"model.window=8", "model.global_every=2"}},
+      {{"layout.context=2", "model.window=8", "model.global_every=2"},
+       "layout.context = 2 cuts positions either for windows or for layers that see all, but with model.global_every = "
+       "2 the model has both; use context = 1",
+       {"model.window=8", "model.global_every=2"}},
       {{"model.positions=rotary", "model.heads=64"},
        "model.positions = \"rotary\" rotates pairs of channels, but the head width is odd: 64 / 64 = 1; use head_dim = "
        "2, or "

@@ -111,6 +111,27 @@ TEST(Import, AnImportedExportIsTheSameModelBitForBit) {
   }
 }
 
+Json gemma3_of(Json sizes) {
+  sizes.update({{"model_type", "gemma3_text"},
+                {"num_hidden_layers", 5},
+                {"head_dim", 10},
+                {"sliding_window", 4},
+                {"sliding_window_pattern", 3},
+                {"query_pre_attn_scalar", 7},
+                {"rope_theta", 900.0},
+                {"rope_local_base_freq", 60.0},
+                {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}},
+                {"tie_word_embeddings", true}});
+  return sizes;
+}
+
+// Without a global layer.
+Json local_gemma3_of(const Json& sizes) {
+  Json local = gemma3_of(sizes);
+  local.update({{"num_hidden_layers", 2}, {"num_key_value_heads", 1}});
+  return local;
+}
+
 // Models that transformers has saved, in one file and in several, in fp32 and bf16.
 std::vector<Json> their_models() {
   const Json gpt2 = {{"model_type", "gpt2"}, {"n_layer", 2},     {"n_embd", 30},  {"n_head", 3},
@@ -175,6 +196,8 @@ std::vector<Json> their_models() {
           {{"config", windowed}},
           {{"config", phi3}, {"dtype", "bfloat16"}},
           {{"config", windowed_phi3}, {"max_shard_size", "12KB"}},
+          {{"config", gemma3_of(qwen2)}, {"dtype", "bfloat16"}},
+          {{"config", local_gemma3_of(qwen2)}},
           {{"config", unlimited}},
           {{"config", mixtral}},
           {{"config", qwen2_moe}},
@@ -310,7 +333,8 @@ class Damaged {
 TEST(Import, UnsupportedConfigurationsAreRefusedByKeyAndValue) {
   const std::vector<std::tuple<std::string, Json, std::string>> cases{
       {"model_type", "mamba",
-       "model_type = \"mamba\" is not read; these are: \"gpt2\", \"llama\", \"mistral\", \"mixtral\", \"phi3\", "
+       "model_type = \"mamba\" is not read; these are: \"gemma3_text\", \"gpt2\", \"llama\", \"mistral\", \"mixtral\", "
+       "\"phi3\", "
        "\"qwen2\", \"qwen2_moe\", \"qwen3\", \"qwen3_moe\""},
       {"activation_function", "relu", "activation_function = \"relu\""},
       {"scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx = true; terrace has false only"},

@@ -10,6 +10,8 @@ def norm(x, inputs, name, options):
     weight = inputs[name + ".weight"]
     if options["norm"] == "rmsnorm":
         return F.rms_norm(x, weight.shape, weight, options["norm_epsilon"])
+    if options["norm"] == "rmsnorm_1p":
+        return F.rms_norm(x, weight.shape, 1 + weight, options["norm_epsilon"])
     return F.layer_norm(x, weight.shape, weight, inputs.get(name + ".bias"), options["norm_epsilon"])
 
 
@@ -66,17 +68,20 @@ def attention(x, inputs, name, options, positions, mask):
     keys = joint[:, :, :, per_group].transpose(1, 2).repeat_interleave(per_group, 1)
     values = joint[:, :, :, per_group + 1].transpose(1, 2).repeat_interleave(per_group, 1)
     if options["qk_norm"]:
-        rms = options | {"norm": "rmsnorm"}
+        rms = options | {"norm": "rmsnorm_1p" if options["norm"] == "rmsnorm_1p" else "rmsnorm"}
         queries, keys = norm(queries, inputs, name + ".query_norm", rms), norm(keys, inputs, name + ".key_norm", rms)
     if options["positions"] == "rotary":
         queries, keys = rotate(queries, positions, options), rotate(keys, positions, options)
-    context = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+    scale = (options["query_scalar"] or head_dim) ** -0.5
+    context = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scale)
     return project(context.transpose(1, 2).reshape(batch, length, heads * head_dim), inputs, name + ".output")
 
 
 def activated(inner, options):
     if options["activation"] == "swiglu":
         return F.silu(inner[..., 0::2]) * inner[..., 1::2]
+    if options["activation"] == "geglu":
+        return F.gelu(inner[..., 0::2], approximate="tanh") * inner[..., 1::2]
     return F.gelu(inner, approximate="none" if options["activation"] == "gelu_erf" else "tanh")
 
 
@@ -133,27 +138,35 @@ def gpt(inputs, options):
     tokens, targets = inputs["tokens"], inputs["targets"]
     batch, length = tokens.shape
     positions = inputs.get("positions", torch.arange(length).expand(batch, length))
-    mask = torch.ones(length, length, dtype=torch.bool).tril()[None, None]
-    if options["window"] > 0:
-        mask = mask & (torch.arange(length)[:, None] - torch.arange(length) < options["window"])
+    whole = torch.ones(length, length, dtype=torch.bool).tril()[None, None]
     if "documents" in inputs:
         documents = inputs["documents"]
-        mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])
+        whole = whole & (documents[:, None, :, None] == documents[:, None, None, :])
+    near = whole
+    if options["window"] > 0:
+        near = whole & (torch.arange(length)[:, None] - torch.arange(length) < options["window"])
+    local = options | {"theta": options["local_theta"], "rope_scaling": "none"} if options["local_theta"] > 0 else options
     x = F.embedding(tokens, inputs["embedding.tokens.weight"])
+    if options["scaled_embeddings"]:
+        x = x * torch.tensor(math.sqrt(x.shape[-1]), dtype=x.dtype)
     if options["positions"] == "learned":
         x = x + F.embedding(positions, inputs["embedding.positions.weight"])
     router_loss = torch.zeros((), dtype=x.dtype)
     for layer in range(options["layers"]):
         block = f"blocks.{layer}"
+        every = options["global_every"]
+        is_global = every > 0 and (layer + 1) % every == 0
+        own, mask = (options, whole) if is_global else (local if every > 0 else options, near)
         normed = norm(x, inputs, block + ".attention_norm", options)
-        x = x + attention(normed, inputs, block + ".attention", options, positions, mask)
+        branch = attention(normed, inputs, block + ".attention", own, positions, mask)
+        x = x + (norm(branch, inputs, block + ".attention.output_norm", options) if options["post_norms"] else branch)
         normed = norm(x, inputs, block + ".ffn_norm", options)
         if options["experts"] > 0 and layer >= options["dense_layers"]:
             branch, own_loss = sparse(normed, inputs, block + ".ffn", options)
             router_loss = router_loss + own_loss
         else:
             branch = feed_forward(normed, inputs, block + ".ffn", options)
-        x = x + branch
+        x = x + (norm(branch, inputs, block + ".ffn_output_norm", options) if options["post_norms"] else branch)
     x = norm(x, inputs, "head.norm", options)
     output = inputs["embedding.tokens.weight" if options["tied_head"] else "head.output.weight"]
     logits = F.linear(x, output)[..., : options["vocabulary"]]

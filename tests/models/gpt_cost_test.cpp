@@ -73,6 +73,9 @@ TEST(GptCost, CountsAreThePublishedOnes) {
   qwen3_30b.head_dim = 128;
   qwen3_30b.qk_norm = true;
   qwen3_30b.experts = {.number = 128, .per_token = 8, .width = 768};
+  ModelConfig gemma3_1b = models::small_gemma3(llama(26, 1152, 4, 1, 6912, 262144));
+  gemma3_1b.layers = 26;
+  gemma3_1b.head_dim = 256;
   const std::pair<ModelConfig, int64_t> published[] = {{gpt2(12, 768, 12), 124'439'808},
                                                        {gpt2(24, 1024, 16), 354'823'168},
                                                        {gpt2(36, 1280, 20), 774'030'080},
@@ -83,7 +86,9 @@ TEST(GptCost, CountsAreThePublishedOnes) {
                                                        {qwen2_0_5b, 494'032'768},
                                                        {qwen3_0_6b, 596'049'920},
                                                        {mixtral, 46'702'792'704},
-                                                       {qwen3_30b, 30'532'122'624}};
+                                                       {qwen3_30b, 30'532'122'624},
+                                                       {llama(32, 3072, 32, 32, 8192, 32064), 3'821'079'552},  // Phi 3
+                                                       {gemma3_1b, 999'885'952}};
   for (const auto& [config, count] : published) {
     EXPECT_EQ(gpt::parameter_count(config), count);
     EXPECT_EQ(built_count(config), count);

@@ -74,7 +74,7 @@ inline int64_t embedding_deferred_bytes(const ModelConfig& config, const UnitTab
 
 // Elements of matrices; each element costs one multiply-add for each token.
 inline int64_t ffn_matrix_weights(const ModelConfig& config) {
-  return (config.activation == Activation::swiglu ? 3 : 2) * config.width * config.ffn_width;
+  return (is_gated(config.activation) ? 3 : 2) * config.width * config.ffn_width;
 }
 
 inline int64_t block_matrix_weights(const ModelConfig& config) {
@@ -84,7 +84,7 @@ inline int64_t block_matrix_weights(const ModelConfig& config) {
 }
 
 inline int64_t block_biases(const ModelConfig& config) {
-  const int64_t first = config.activation == Activation::swiglu ? 2 : 1;
+  const int64_t first = is_gated(config.activation) ? 2 : 1;
   const int64_t joint = (config.heads + 2 * config.kv_heads) * config.head_dim;
   return (config.has_qkv_bias() ? joint : 0) + (config.bias ? first * config.ffn_width + 2 * config.width : 0);
 }
@@ -92,6 +92,9 @@ inline int64_t block_biases(const ModelConfig& config) {
 inline int64_t norm_weights(const ModelConfig& config) {
   return config.norm == Norm::layernorm && config.bias ? 2 * config.width : config.width;
 }
+
+// Norms of a block beside those before its branches.
+inline int64_t post_norm_weights(const ModelConfig& config) { return config.post_norms ? 2 * norm_weights(config) : 0; }
 
 // The weights of the norms of queries and of keys, which all heads share.
 inline int64_t head_norm_weights(const ModelConfig& config) { return config.qk_norm ? 2 * config.head_dim : 0; }
@@ -105,6 +108,11 @@ inline int64_t own_tokens(const ModelConfig& config, const UnitTableOptions& opt
 inline int64_t norm_bytes(const ModelConfig& config, const UnitTableOptions& options) {
   const int64_t statistics = (config.norm == Norm::layernorm ? 2 : 1) * own_tokens(config, options) * 4;
   return 2 * hidden_bytes(config, options) + statistics;
+}
+
+// The norm of a branch keeps its input and its statistics; nothing keeps its output.
+inline int64_t post_norm_bytes(const ModelConfig& config, const UnitTableOptions& options) {
+  return config.post_norms ? norm_bytes(config, options) - hidden_bytes(config, options) : 0;
 }
 
 inline int64_t heads_of(const ModelConfig& config, const UnitTableOptions& options) {
@@ -126,7 +134,7 @@ inline int64_t head_norm_bytes(const ModelConfig& config, const UnitTableOptions
 
 // Elements of a token on a rank before and after the activation function; SwiGLU takes pairs.
 inline int64_t ffn_columns(const ModelConfig& config, const UnitTableOptions& options) {
-  return (config.activation == Activation::swiglu ? 3 : 2) * (config.ffn_width / options.tensor_ranks);
+  return (is_gated(config.activation) ? 3 : 2) * (config.ffn_width / options.tensor_ranks);
 }
 
 // Bytes that a half of a block keeps for its weight gradients; `columns` counts the elements between its two products.
@@ -136,36 +144,37 @@ inline int64_t half_deferred_bytes(const ModelConfig& config, const UnitTableOpt
   // needs this gradient once more, of the rank's own positions.
   const int64_t outer = 2 * tokens * config.width * options.element_bytes;
   const int64_t own = options.sequence_parallel && options.tensor_ranks > 1 ? hidden_bytes(config, options) : 0;
-  return outer + own + tokens * columns * options.element_bytes + norm_weights(config) * 4;
+  return outer + own + tokens * columns * options.element_bytes +
+         (norm_weights(config) + post_norm_weights(config) / 2) * 4;
 }
 
 // The weights that a sparse layer has in place of the two matrices and biases of a dense one.
 inline int64_t sparse_weights(const ModelConfig& config) {
   const ExpertsConfig& experts = config.experts;
-  const int64_t one = (config.activation == Activation::swiglu ? 3 : 2) * config.width * experts.width;
+  const int64_t one = (is_gated(config.activation) ? 3 : 2) * config.width * experts.width;
   return (experts.number + experts.shared) * one + (experts.number + (experts.shared_gate ? 1 : 0)) * config.width;
 }
 
 inline int64_t parameter_count(const ModelConfig& config) {
   const int64_t table = config.padded_vocabulary() * config.width;
   const int64_t positions = config.positions == Positions::learned ? config.sequence * config.width : 0;
-  const int64_t block =
-      block_matrix_weights(config) + block_biases(config) + 2 * norm_weights(config) + head_norm_weights(config);
-  const int64_t ffn_biases =
-      config.bias ? (config.activation == Activation::swiglu ? 2 : 1) * config.ffn_width + config.width : 0;
+  const int64_t block = block_matrix_weights(config) + block_biases(config) + 2 * norm_weights(config) +
+                        head_norm_weights(config) + post_norm_weights(config);
+  const int64_t ffn_biases = config.bias ? (is_gated(config.activation) ? 2 : 1) * config.ffn_width + config.width : 0;
   const int64_t more_if_sparse = sparse_weights(config) - ffn_matrix_weights(config) - ffn_biases;
   return (config.tied_head ? 1 : 2) * table + positions + config.layers * block + norm_weights(config) +
          config.sparse_layers() * more_if_sparse;
 }
 
 inline double attention_forward_flops(const ModelConfig& config, AttentionCount attention) {
-  double pairs = static_cast<double>(config.sequence) * static_cast<double>(config.sequence) *
-                 (attention == AttentionCount::full ? 1.0 : 0.5);
-  if (config.window > 0) {
-    const schedule::Operation shape{.n = config.sequence, .window = config.window};
-    pairs *= 2 * shape.share_in_window();
+  const double all = static_cast<double>(config.sequence) * static_cast<double>(config.sequence) *
+                     (attention == AttentionCount::full ? 1.0 : 0.5);
+  double pairs = 0;
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const schedule::Operation shape{.n = config.sequence, .window = config.window_of(layer)};
+    pairs += shape.window > 0 ? 2 * shape.share_in_window() * all : all;
   }
-  return 4.0 * static_cast<double>(config.layers * config.heads * config.head_dim) * pairs;
+  return 4.0 * static_cast<double>(config.heads * config.head_dim) * pairs;
 }
 
 inline double block_forward_flops(const ModelConfig& config, AttentionCount attention) {
@@ -203,7 +212,7 @@ inline int64_t attention_kept_bytes(const ModelConfig& config, const UnitTableOp
   if (recompute == config::Recompute::full) return hidden_bytes(config, options);
   const int64_t tokens = options.samples * config.sequence;
   const int64_t log_sums = recompute == config::Recompute::none ? tokens * heads_of(config, options) * 4 : 0;
-  return norm_bytes(config, options) + head_norm_bytes(config, options) +
+  return norm_bytes(config, options) + post_norm_bytes(config, options) + head_norm_bytes(config, options) +
          tokens * attention_columns(config, options) * options.element_bytes + log_sums;
 }
 
@@ -220,7 +229,8 @@ inline MaskBytes mask_bytes(const ModelConfig& config, const UnitTableOptions& o
 inline int64_t ffn_kept_bytes(const ModelConfig& config, const UnitTableOptions& options, config::Recompute recompute) {
   if (recompute == config::Recompute::full) return hidden_bytes(config, options);
   const int64_t tokens = options.samples * config.sequence;
-  return norm_bytes(config, options) + tokens * ffn_columns(config, options) * options.element_bytes;
+  return norm_bytes(config, options) + post_norm_bytes(config, options) +
+         tokens * ffn_columns(config, options) * options.element_bytes;
 }
 
 inline int64_t embedding_kept_bytes(const ModelConfig& config, const UnitTableOptions& options) {

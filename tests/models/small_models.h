@@ -43,6 +43,22 @@ inline models::gpt::ModelConfig small_yarn(models::gpt::ModelConfig llama) {
   return llama;
 }
 
+// Llama with what Gemma 3 has besides, whose second layer of three is global.
+inline models::gpt::ModelConfig small_gemma3(models::gpt::ModelConfig llama) {
+  llama.layers = 3;
+  llama.window = 5;
+  llama.global_every = 2;
+  llama.rope_theta = 500.0;
+  llama.local_rope_theta = 40.0;
+  llama.rope_scaling = models::gpt::RopeScaling::linear;
+  llama.rope_factor = 2.0;
+  llama.norm = models::gpt::Norm::rmsnorm_1p;
+  llama.activation = models::gpt::Activation::geglu;
+  llama.query_scalar = 5.0;
+  llama.qk_norm = llama.post_norms = llama.scaled_embeddings = llama.tied_head = true;
+  return llama;
+}
+
 // Odd and indivisible sizes where the option allows it.
 inline std::vector<SmallModel> small_models() {
   models::gpt::ModelConfig gpt2;
@@ -118,6 +134,7 @@ inline std::vector<SmallModel> small_models() {
           {"qwen2 with a window", windowed_qwen2},
           {"yarn", small_yarn(llama)},
           {"qwen3 with yarn", yarn_qwen3},
+          {"gemma3", small_gemma3(llama)},
           {"mixtral", mixtral},
           {"qwen2_moe", qwen2_moe},
           {"qwen3_moe", qwen3_moe},

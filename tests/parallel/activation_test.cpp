@@ -41,6 +41,8 @@ std::vector<ActivationCase> activation_cases() {
       {"cut_llama_deep", Precision::bf16, Recompute::selective, 2, true},
       {"cut_qwen3_deep"},
       {"cut_qwen3_sharing_deep", Precision::bf16, Recompute::selective, 4, true},
+      {"cut_gemma3_deep"},
+      {"cut_gemma3_deep", Precision::bf16, Recompute::none, 2, true},
       {"cut_experts_deep"},
       {"cut_experts_shared_deep", Precision::bf16, Recompute::none, 2, true},
       {"cut_experts_grouped_deep", Precision::fp32, Recompute::full, 2, true},

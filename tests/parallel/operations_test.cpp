@@ -53,6 +53,8 @@ std::vector<RecordedCase> recorded_cases() {
       {"cut_qwen3", Precision::fp32, Recompute::selective, 2},
       {"cut_mistral", Precision::bf16, Recompute::selective, 2},
       {"cut_qwen3_sharing", Precision::bf16, Recompute::full, 4, true},
+      {"cut_gemma3"},
+      {"cut_gemma3_sharing", Precision::bf16, Recompute::selective, 2, true},
       {"cut_experts", Precision::fp32, Recompute::selective},
       {"cut_experts_shared", Precision::bf16, Recompute::none, 2, true},
       {"cut_vit"},
@@ -203,14 +205,16 @@ TEST_F(RecordedOperations, FlopsEqualTheUnitTable) {
     }
     // The table counts half of all pairs of T tokens; a causal mask lets T (T + 1) / 2 through.
     // With a window it counts the pairs as if positions were continuous, which leaves out half a key of each query.
-    const auto window = static_cast<double>(small_config(c.model).window);
-    double pairs = 0.5 * small_sequence * (small_sequence + 1), half = 0.5 * small_sequence * small_sequence;
-    if (window > 0) {
-      half = window * (small_sequence - window / 2);
-      pairs = half + window / 2;
+    const models::gpt::ModelConfig config = small_config(c.model);
+    double pairs = 0, half = 0;
+    for (int64_t layer = 0; layer < config.layers; ++layer) {
+      const auto window = static_cast<double>(config.window_of(layer));
+      const double seen = window > 0 ? window * (small_sequence - window / 2) : 0.5 * small_sequence * small_sequence;
+      half += seen;
       // Where the processor lacks the instructions for this program's kernel, torch computes all pairs under a mask.
-      const bool with_mask = sum_of_all_with(recorded.trace, "scaled_dot_product").calls > 0;
-      if (with_mask) pairs = static_cast<double>(small_sequence * small_sequence);
+      const bool with_mask = window > 0 && sum_of_all_with(recorded.trace, "scaled_dot_product").calls > 0;
+      pairs += with_mask ? static_cast<double>(small_sequence * small_sequence)
+                         : seen + (window > 0 ? window / 2 : 0.5 * small_sequence);
     }
     EXPECT_DOUBLE_EQ(attention * half, pairs * of_table);
   });

@@ -49,6 +49,9 @@ TEST(TensorParallel, NormsOfQueriesAndKeys) {
 
 TEST(TensorParallel, Windows) { expect_tensors({.model = "cut_mistral"}, {2, 3}); }
 
+// Norms behind branches, gates by GELU, scaled embeddings, and two kinds of layers.
+TEST(TensorParallel, Gemma3) { expect_tensors({.model = "cut_gemma3"}, {2, 3}); }
+
 TEST(TensorParallel, NormsOfQueriesAndKeysInBf16WithRecompute) {
   expect_tensors({.model = "cut_qwen3",
                   .precision = config::Precision::bf16,

@@ -72,8 +72,8 @@ constexpr double learning_rate = 1e-2;
 // Epsilon as the design asks for: at 1e-8 a gradient that is zero in exact arithmetic turns noise into steps.
 inline config::OptimizerConfig optimizer_config() { return {.learning_rate = 0, .weight_decay = 0.1, .epsilon = 1e-4}; }
 
-// Sizes that two, three and four tensor ranks divide: cut_gpt2, cut_llama, cut_qwen2, cut_qwen3, cut_mistral and, with
-// fewer keys and values than four ranks, those with "_sharing".
+// Sizes that two, three and four tensor ranks divide: cut_gpt2, cut_llama, cut_qwen2, cut_qwen3, cut_mistral,
+// cut_gemma3 and, with fewer keys and values than four ranks, those with "_sharing".
 inline void cut_sizes(const std::string& name, models::gpt::ModelConfig& config) {
   config.heads = config.kv_heads = 12;
   config.ffn_width = 84;
@@ -93,6 +93,14 @@ inline void cut_sizes(const std::string& name, models::gpt::ModelConfig& config)
   const bool sharing = name.find("_sharing") != std::string::npos;
   config.kv_heads = sharing ? 2 : 6;
   if (sharing) config.heads = 4;
+  if (!name.starts_with("cut_gemma3")) return;
+  config.norm = models::gpt::Norm::rmsnorm_1p;
+  config.activation = models::gpt::Activation::geglu;
+  config.window = 5;
+  config.global_every = 2;
+  config.local_rope_theta = 50.0;
+  config.query_scalar = 9.0;
+  config.qk_norm = config.post_norms = config.scaled_embeddings = config.tied_head = true;
 }
 
 // Experts of odd sizes, some of which get no token of a micro-batch: as Mixtral's, with shared ones and a dense layer

@@ -86,13 +86,10 @@ void read_rope(const Json& json, const HfSource& source, const std::string& name
 }
 
 // Reads the keys that Llama and the models after it have in common, without biases. A missing num_key_value_heads is
-// `missing_kv_heads`, 0: as many as there are heads.
-ModelConfig from_common(const Json& json, const HfSource& source, const std::string& name,
-                        int64_t missing_kv_heads = 0) {
-  source.expect<std::string>("hidden_act", "silu");
+// `missing_kv_heads`, 0: as many as there are heads. The activation is the caller's.
+ModelConfig from_all(const Json& json, const HfSource& source, const std::string& name, int64_t missing_kv_heads) {
   ModelConfig config;
   config.norm = Norm::rmsnorm;
-  config.activation = Activation::swiglu;
   config.layers = source.get<int64_t>("num_hidden_layers");
   config.width = source.get<int64_t>("hidden_size");
   config.heads = source.get<int64_t>("num_attention_heads");
@@ -108,6 +105,14 @@ ModelConfig from_common(const Json& json, const HfSource& source, const std::str
   config.attention_dropout = source.get<double>("attention_dropout", 0.0);
   config.init_std = source.get<double>("initializer_range", 0.02);
   config.bias = false;
+  return config;
+}
+
+ModelConfig from_common(const Json& json, const HfSource& source, const std::string& name,
+                        int64_t missing_kv_heads = 0) {
+  source.expect<std::string>("hidden_act", "silu");
+  ModelConfig config = from_all(json, source, name, missing_kv_heads);
+  config.activation = Activation::swiglu;
   return config;
 }
 
@@ -252,6 +257,78 @@ ModelConfig from_qwen3(const Json& json, const HfSource& source, const std::stri
   return config;
 }
 
+// The number n for which every n-th layer is global; 0: none is.
+int64_t global_layers(const Json& json, const HfSource& source, const std::string& name, int64_t layers) {
+  source.has("_sliding_window_pattern");
+  source.has("sliding_window_pattern");
+  if (!source.has("layer_types")) {
+    const auto every = source.get<int64_t>("sliding_window_pattern", 6);
+    return every > layers ? 0 : every;
+  }
+  const Json& types = json.at("layer_types");
+  const auto first = std::find(types.begin(), types.end(), Json("full_attention"));
+  const int64_t every = first == types.end() ? 0 : std::distance(types.begin(), first) + 1;
+  bool regular = types.is_array() && static_cast<int64_t>(types.size()) == layers;
+  for (int64_t layer = 0; regular && layer < layers; ++layer) {
+    regular = types[static_cast<size_t>(layer)] == (sees_all(layer, every) ? "full_attention" : "sliding_attention");
+  }
+  if (!regular) {
+    throw UserError::of(
+        "{}: layer_types = {}; terrace has models of which every n-th layer is \"full_attention\" and all others are "
+        "\"sliding_attention\"",
+        name, types.dump());
+  }
+  return every;
+}
+
+// Since version 5, transformers keeps the positions of both kinds of layers in one object; returns the older keys.
+Json with_older_positions(const Json& json) {
+  if (!json.contains("rope_parameters") || !json.at("rope_parameters").is_object()) return json;
+  Json older = json;
+  const Json& positions = json.at("rope_parameters");
+  if (positions.contains("full_attention")) older["rope_parameters"] = positions.at("full_attention");
+  return older;
+}
+
+double local_theta(const Json& json, const HfSource& source, const std::string& name) {
+  const auto theta = source.get<double>("rope_local_base_freq", 10000.0);
+  if (!json.contains("rope_parameters") || !json.at("rope_parameters").is_object()) return theta;
+  const Json& positions = json.at("rope_parameters");
+  if (!positions.contains("sliding_attention")) return theta;
+  return HfSource(positions.at("sliding_attention"), name + ": rope_parameters").get<double>("rope_theta", theta);
+}
+
+ModelConfig from_gemma3(const Json& json, const HfSource& source, const std::string& name) {
+  source.expect<std::string>("hidden_activation", "gelu_pytorch_tanh");
+  source.has("hidden_act");  // transformers does not read it
+  source.expect("attention_bias", false);
+  source.expect("use_bidirectional_attention", false);
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (source.has(key))
+      throw UserError::of("{}: {} = {}; terrace does not cap scores or logits", name, key, json.at(key).dump());
+  }
+  ModelConfig config = from_all(with_older_positions(json), source, name, 4);
+  if (!json.contains("rope_theta") && !json.contains("rope_parameters")) config.rope_theta = 1e6;
+  config.head_dim = source.get<int64_t>("head_dim", 256);
+  config.tied_head = source.get<bool>("tie_word_embeddings", true);
+  config.norm = Norm::rmsnorm_1p;
+  config.activation = Activation::geglu;
+  config.qk_norm = config.post_norms = config.scaled_embeddings = true;
+  const auto scalar = source.get<double>("query_pre_attn_scalar", 256.0);
+  config.query_scalar = scalar == static_cast<double>(config.head_dim) ? 0 : scalar;
+  const auto window = source.get<int64_t>("sliding_window", 4096, config.sequence);
+  const int64_t every = global_layers(json, source, name, config.layers);
+  if (every != 1) set_window(config, window);
+  config.global_every = every == 1 ? 0 : every;
+  if (every == 0) {
+    config.rope_theta = local_theta(json, source, name);
+    config.rope_scaling = RopeScaling::none;
+  } else if (every > 1) {
+    config.local_rope_theta = local_theta(json, source, name);
+  }
+  return config;
+}
+
 ModelConfig read_model(const Json& json, const HfSource& source, const std::string& name) {
   const auto type = source.get<std::string>("model_type");
   if (type == "gpt2") return from_gpt2(source, name);
@@ -262,6 +339,7 @@ ModelConfig read_model(const Json& json, const HfSource& source, const std::stri
   if (type == "qwen2_moe") return from_qwen2_moe(json, source, name);
   if (type == "qwen3_moe") return from_qwen3_moe(json, source, name);
   if (type == "phi3") return from_phi3(json, source, name);
+  if (type == "gemma3_text") return from_gemma3(json, source, name);
   TERRACE_CHECK(type == "mistral", "a model_type {} that no GPT has", type);
   return from_mistral(json, source, name);
 }

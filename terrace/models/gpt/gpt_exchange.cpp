@@ -15,7 +15,7 @@ constexpr const char* head_name = "lm_head.weight";
 }  // namespace
 
 std::vector<std::string> GptExchange::hf_types() const {
-  return {"gpt2", "llama", "mistral", "mixtral", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"};
+  return {"gemma3_text", "gpt2", "llama", "mistral", "mixtral", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"};
 }
 
 std::vector<std::string> GptExchange::read_hf_config(const Json& json, const std::string& name,

@@ -1,4 +1,6 @@
 // Writes config.json of GPT-2, Llama and models after it.
+#include <cmath>
+
 #include "terrace/config/names.h"
 #include "terrace/models/gpt/hf_kind.h"
 #include "terrace/models/gpt/hf_layout.h"
@@ -64,6 +66,30 @@ Json common_config(const ModelConfig& config) {
           {"vocab_size", config.vocabulary}};
 }
 
+// Layers without a window are local ones where their positions are.
+Json gemma3_config(const ModelConfig& config) {
+  const double scalar = config.query_scalar > 0 ? config.query_scalar : static_cast<double>(config.head_dim);
+  Json json = common_config(config);
+  json.erase("hidden_act");
+  json.update(
+      {{"architectures", {"Gemma3ForCausalLM"}},
+       {"model_type", "gemma3_text"},
+       {"attention_bias", false},
+       {"attn_logit_softcapping", nullptr},
+       {"final_logit_softcapping", nullptr},
+       {"hidden_activation", "gelu_pytorch_tanh"},
+       {"query_pre_attn_scalar", scalar == std::floor(scalar) ? Json(static_cast<int64_t>(scalar)) : Json(scalar)},
+       {"rope_local_base_freq", config.local_rope_theta > 0 ? config.local_rope_theta : config.rope_theta},
+       {"sliding_window", config.window > 0 ? config.window : config.sequence},
+       {"use_bidirectional_attention", false}});
+  json["layer_types"] = Json::array();
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const bool local = config.global_every > 0 ? !sees_all(layer, config.global_every) : config.window > 0;
+    json["layer_types"].push_back(local ? "sliding_attention" : "full_attention");
+  }
+  return json;
+}
+
 // The keys of Qwen 2 MoE and Qwen 3 MoE.
 Json qwen_experts(const ModelConfig& config, HfKind kind) {
   const ExpertsConfig& experts = config.experts;
@@ -90,6 +116,7 @@ Json qwen_experts(const ModelConfig& config, HfKind kind) {
 Json hf_config(const ModelConfig& config) {
   const HfKind kind = hf_kind(config);
   if (kind == HfKind::gpt2) return gpt2_config(config);
+  if (kind == HfKind::gemma3) return gemma3_config(config);
   Json json = common_config(config);
   if (kind == HfKind::qwen2) {
     json.update({{"architectures", {"Qwen2ForCausalLM"}}, {"model_type", "qwen2"}});

@@ -31,12 +31,27 @@ void need_number(Differences& differences, const char* key, int64_t wanted, int6
   if (wanted != found) differences.push_back(fmt::format("model.{} = {} instead of {}", key, wanted, found));
 }
 
+void need_flag(Differences& differences, const char* key, bool found) {
+  if (!found) differences.push_back(fmt::format("model.{} = true instead of false", key));
+}
+
+// Features that Gemma's layout alone has.
+void need_no_gemma(Differences& differences, const ModelConfig& config) {
+  need_none(differences, "post_norms", config.post_norms);
+  need_none(differences, "scaled_embeddings", config.scaled_embeddings);
+  need_number(differences, "global_every", 0, config.global_every);
+  if (config.query_scalar > 0) {
+    differences.push_back(fmt::format("model.query_scalar = 0 instead of {}", config.query_scalar));
+  }
+}
+
 Differences differences_from_gpt2(const ModelConfig& config) {
   Differences differences;
   need(differences, "positions", Positions::learned, config.positions);
   need(differences, "norm", Norm::layernorm, config.norm);
-  if (config.activation == Activation::swiglu) need(differences, "activation", Activation::gelu, config.activation);
+  if (is_gated(config.activation)) need(differences, "activation", Activation::gelu, config.activation);
   need_none(differences, "qk_norm", config.qk_norm);
+  need_no_gemma(differences, config);
   if (config.window > 0) differences.push_back(fmt::format("model.window = 0 instead of {}", config.window));
   need_number(differences, "experts", 0, config.experts.number);
   if (config.kv_heads != config.heads) {
@@ -52,6 +67,7 @@ Differences differences_from_gpt2(const ModelConfig& config) {
 // The layout after Llama's whose features the model has.
 HfKind kind_after_llama(const ModelConfig& config) {
   if (config.hf_layout == HfLayout::phi3) return HfKind::phi3;
+  if (config.post_norms) return HfKind::gemma3;
   if (config.experts.number > 0) {
     if (config.qk_norm) return HfKind::qwen3_moe;
     return config.qkv_bias || config.experts.shared > 0 ? HfKind::qwen2_moe : HfKind::mixtral;
@@ -81,6 +97,8 @@ std::string_view name_of(HfKind kind) {
       return "Qwen 3 MoE";
     case HfKind::phi3:
       return "Phi 3";
+    case HfKind::gemma3:
+      return "Gemma 3";
   }
   return "";
 }
@@ -112,13 +130,27 @@ void need_experts(Differences& differences, HfKind kind, const ModelConfig& conf
 Differences differences_from(HfKind kind, const ModelConfig& config) {
   Differences differences;
   need(differences, "positions", Positions::rotary, config.positions);
-  need(differences, "norm", Norm::rmsnorm, config.norm);
-  need(differences, "activation", Activation::swiglu, config.activation);
-  if (kind == HfKind::qwen3 || kind == HfKind::mistral || kind == HfKind::phi3) {
+  const bool gemma = kind == HfKind::gemma3;
+  need(differences, "norm", gemma ? Norm::rmsnorm_1p : Norm::rmsnorm, config.norm);
+  need(differences, "activation", gemma ? Activation::geglu : Activation::swiglu, config.activation);
+  if (gemma) {
+    need_flag(differences, "qk_norm", config.qk_norm);
+    need_flag(differences, "scaled_embeddings", config.scaled_embeddings);
+    // Positions of local layers are never scaled there.
+    const bool scaled = (config.global_every > 0 || config.window > 0) && config.local_rope_theta == 0;
+    if (scaled) need(differences, "rope_scaling", RopeScaling::none, config.rope_scaling);
+  } else {
+    need_no_gemma(differences, config);
+  }
+  if (gemma || kind == HfKind::qwen3 || kind == HfKind::mistral || kind == HfKind::phi3) {
     need_none(differences, "bias", config.bias);
     need_none(differences, "qkv_bias", config.qkv_bias);
   }
-  if (config.experts.number > 0) need_experts(differences, kind, config);
+  if (kind == HfKind::phi3 || gemma) {
+    need_number(differences, "experts", 0, config.experts.number);
+  } else if (config.experts.number > 0) {
+    need_experts(differences, kind, config);
+  }
   if (kind == HfKind::qwen3_moe || kind == HfKind::mixtral) need_none(differences, "qkv_bias", config.qkv_bias);
   if (kind == HfKind::phi3) {
     need_none(differences, "qk_norm", config.qk_norm);

@@ -1,5 +1,5 @@
-// Makes the tables of tensors of GPT-2's layout, of Llama's, which Qwen has too, and of Phi 3's, which joins Llama's
-// matrices.
+// Makes the tables of tensors of GPT-2's layout, of Llama's, which Qwen and Gemma have too, and of Phi 3's, which joins
+// Llama's matrices.
 #include "terrace/models/gpt/hf_layout.h"
 
 #include <fmt/format.h>
@@ -60,7 +60,13 @@ class Table {
         add(theirs + "self_attn.q_norm.weight", {config_.head_dim}, ours + "attention.query_norm.weight");
         add(theirs + "self_attn.k_norm.weight", {config_.head_dim}, ours + "attention.key_norm.weight");
       }
-      add(theirs + "post_attention_layernorm.weight", {width}, ours + "ffn_norm.weight");
+      if (config_.post_norms) {
+        add(theirs + "post_attention_layernorm.weight", {width}, ours + "attention.output_norm.weight");
+        add(theirs + "pre_feedforward_layernorm.weight", {width}, ours + "ffn_norm.weight");
+        add(theirs + "post_feedforward_layernorm.weight", {width}, ours + "ffn_output_norm.weight");
+      } else {
+        add(theirs + "post_attention_layernorm.weight", {width}, ours + "ffn_norm.weight");
+      }
       if (config_.experts.number > 0 && layer >= config_.experts.dense_layers) {
         add_experts(theirs, ours + "ffn");
       } else if (joined) {

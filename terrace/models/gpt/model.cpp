@@ -2,6 +2,7 @@
 #include "terrace/models/gpt/model.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
 #include <cmath>
@@ -25,6 +26,7 @@ nn::InitialValue residual_initial(const ModelConfig& config) {
 }
 
 nn::Norm::Kind norm_kind(const ModelConfig& config) {
+  if (config.norm == Norm::rmsnorm_1p) return nn::Norm::Kind::rms_1p;
   return config.norm == Norm::layernorm ? nn::Norm::Kind::layer : nn::Norm::Kind::rms;
 }
 
@@ -34,6 +36,8 @@ ops::Activation activation_of(const ModelConfig& config) {
       return ops::Activation::gelu;
     case Activation::gelu_erf:
       return ops::Activation::gelu_erf;
+    case Activation::geglu:
+      return ops::Activation::geglu;
     case Activation::swiglu:
       break;
   }
@@ -63,6 +67,17 @@ ops::RotaryScaling scaling_of(const ModelConfig& config) {
       break;
   }
   return {};
+}
+
+// The table of the layers with this base. Queries and keys are divided by head_dim^(1/4) each by way of the scores, so
+// that another divisor of the scores is a factor of both.
+ops::RotaryTable rotary_table_of(const ModelConfig& config, double theta, ops::RotaryScaling scaling,
+                                 const nn::Build& build) {
+  if (config.positions != Positions::rotary || build.device.is_meta()) return {};
+  if (config.query_scalar > 0) {
+    scaling.attention_factor *= std::pow(static_cast<double>(config.head_dim) / config.query_scalar, 0.25);
+  }
+  return ops::rotary_table(config.sequence, config.head_dim, theta, build.device, scaling);
 }
 
 ops::Documents documents_of(const Batch& batch) {
@@ -105,9 +120,12 @@ BlockOptions block_options(const ModelConfig& config) {
           .ffn_width = config.ffn_width,
           .heads = {config.kv_heads, config.heads / config.kv_heads, config.head_dim},
           .window = config.window,
+          .global_every = config.global_every,
           .norm = norm_kind(config),
           .norm_epsilon = config.norm_epsilon,
+          .post_norms = config.post_norms,
           .normalises_heads = config.qk_norm,
+          .head_norm = config.norm == Norm::rmsnorm_1p ? nn::Norm::Kind::rms_1p : nn::Norm::Kind::rms,
           .activation = activation_of(config),
           .bias = config.bias,
           .qkv_bias = config.has_qkv_bias(),
@@ -127,11 +145,16 @@ EmbeddingUnit::EmbeddingUnit(const ModelConfig& config, const nn::Build& build)
                     ? &add_module<nn::Embedding>("positions", config.sequence, config.width, config.sequence,
                                                  initial(config), build)
                     : nullptr),
-      dropout_(config.dropout) {}
+      dropout_(config.dropout),
+      scale_(config.scaled_embeddings ? std::sqrt(static_cast<double>(config.width)) : 1.0) {}
 
 at::Tensor EmbeddingUnit::forward(const Batch& batch, const Pass& pass) const {
   const at::Tensor &ids = batch["tokens"], &given = batch["positions"];
   at::Tensor x = tokens.forward(ids, "token", pass.deferred);  // [B, T, D]
+  if (scale_ != 1.0) {
+    // The scale is rounded to the type of the embeddings, as in transformers.
+    x = x.mul(at::scalar_tensor(scale_, at::TensorOptions().dtype(x.scalar_type())).item<double>());
+  }
   if (positions) {
     const at::Tensor index = positions_of(ids, given, pass);
     x = x.add(positions->forward(index, "position", pass.deferred));  // [B, T, D]
@@ -148,17 +171,20 @@ HeadUnit::HeadUnit(const ModelConfig& config, const nn::Build& build)
 Gpt::Gpt(const ModelConfig& config, const nn::Build& build)
     : Transformer(config.layers, build),
       config_(config),
-      table_(
-          config.positions == Positions::rotary && !build.device.is_meta()
-              ? ops::rotary_table(config.sequence, config.head_dim, config.rope_theta, build.device, scaling_of(config))
-              : ops::RotaryTable{}),
+      table_(rotary_table_of(config, config.rope_theta, scaling_of(config), build)),
+      local_table_(config.has_local_positions(0) ? rotary_table_of(config, config.local_rope_theta, {}, build)
+                                                 : ops::RotaryTable{}),
       embedding_(add_module<EmbeddingUnit>("embedding", config, build)),
       blocks_(add_module<Blocks>("blocks", block_options(config), build)),
       head_(add_module<HeadUnit>("head", config, build)) {}
 
 ops::TokenPlaces Gpt::places(const Batch& batch) const {
-  const ops::RotaryTable* const table = table_.cosines.defined() ? &table_ : nullptr;
-  return {.table = table, .positions = batch["positions"], .documents = documents_of(batch)};
+  return {.positions = batch["positions"], .documents = documents_of(batch)};
+}
+
+const ops::RotaryTable* Gpt::rotary_table(int64_t layer) const {
+  const ops::RotaryTable& table = config_.has_local_positions(layer) ? local_table_ : table_;
+  return table.cosines.defined() ? &table : nullptr;
 }
 
 std::vector<TensorShape> Gpt::output_shapes(int64_t, const Batch& batch) const {

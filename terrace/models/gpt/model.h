@@ -1,6 +1,6 @@
 // A decoder-only transformer with pre-norm blocks (GPT-2, or Llama and its successors with rotary positions, RMS norm
-// and SwiGLU), written for one device. cost/unit_table.cpp traces its units, and says how their layers are cut over
-// ranks.
+// and SwiGLU, or Gemma 3), written for one device. cost/unit_table.cpp traces its units, and says how their layers are
+// cut over ranks.
 #pragma once
 
 #include <memory>
@@ -24,6 +24,7 @@ class EmbeddingUnit : public nn::Module {
 
  private:
   double dropout_;
+  double scale_;  // of the tokens' rows
 };
 
 // The final norm and, unless the head is tied to the embedding, the output matrix.
@@ -56,12 +57,13 @@ class Gpt : public Transformer {
   Units units() const override { return {&embedding_, &head_, &blocks_}; }
   at::Tensor embedded(const Batch& batch, const Pass& pass) const override { return embedding_.forward(batch, pass); }
   ops::TokenPlaces places(const Batch& batch) const override;
+  const ops::RotaryTable* rotary_table(int64_t layer) const override;
 
  private:
   const nn::Parameter& output_weight() const;
 
   ModelConfig config_;
-  ops::RotaryTable table_;
+  ops::RotaryTable table_, local_table_;  // of rotary positions; undefined where no layer has them
   EmbeddingUnit& embedding_;
   Blocks& blocks_;
   HeadUnit& head_;

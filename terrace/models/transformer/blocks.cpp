@@ -4,9 +4,11 @@
 #include <ATen/ops/ones.h>
 #include <fmt/format.h>
 
+#include <initializer_list>
 #include <utility>
 
 #include "terrace/base/error.h"
+#include "terrace/base/global_layers.h"
 #include "terrace/models/dropout_site.h"
 #include "terrace/ops/attention/head_norm.h"
 #include "terrace/ops/recompute.h"
@@ -14,10 +16,13 @@
 namespace terrace::models {
 namespace {
 
-std::vector<nn::Parameter*> joined_parameters(nn::Module& first, nn::Module& second) {
-  std::vector<nn::Parameter*> list = first.parameters();
-  const std::vector<nn::Parameter*> more = second.parameters();
-  list.insert(list.end(), more.begin(), more.end());
+std::vector<nn::Parameter*> joined_parameters(std::initializer_list<nn::Module*> modules) {
+  std::vector<nn::Parameter*> list;
+  for (nn::Module* module : modules) {
+    if (module == nullptr) continue;
+    const std::vector<nn::Parameter*> more = module->parameters();
+    list.insert(list.end(), more.begin(), more.end());
+  }
   return list;
 }
 
@@ -29,10 +34,18 @@ ops::KeyValueCache* cache_of(const Pass& pass) {
   return &continued->cache;
 }
 
+// The branch of a layer after its norm, if it has one.
+at::Tensor branch_of(const at::Tensor& output, const nn::Norm* norm, const Pass& pass) {
+  if (norm == nullptr) return output;
+  ops::ResidualStream stream{output};
+  return norm->forward(stream, pass.deferred);
+}
+
 }  // namespace
 
 Attention::Attention(const BlockOptions& options, int64_t layer, const nn::Build& build)
-    : attention_{options.heads, options.visibility, options.window, build.kernels.attention},
+    : attention_{options.heads, options.visibility, sees_all(layer, options.global_every) ? 0 : options.window,
+                 build.kernels.attention},
       dropout_(options.attention_dropout),
       epsilon_(options.norm_epsilon),
       layer_(layer),
@@ -41,6 +54,9 @@ Attention::Attention(const BlockOptions& options, int64_t layer, const nn::Build
                                     build)),
       output_(add_module<nn::Linear>("output", options.heads.heads() * options.heads.head_dim, options.width,
                                      options.bias, options.initial_of_outputs, build)),
+      output_norm_(options.post_norms ? &add_module<nn::Norm>("output_norm", options.norm, options.width, options.bias,
+                                                              options.norm_epsilon, build)
+                                      : nullptr),
       query_norm_(add_head_norm("query_norm", options, build)),
       key_norm_(add_head_norm("key_norm", options, build)) {}
 
@@ -53,10 +69,11 @@ nn::Norm* Attention::add_head_norm(const char* name, const BlockOptions& options
 at::Tensor Attention::normalised(const at::Tensor& joint, const Pass& pass) const {
   if (query_norm_ == nullptr) return joint;
   // The bias of the keys' norm adds the same to the scores of all keys, which changes no probability.
-  return ops::normalize_heads(joint, attention_.layout.part(joint.size(-1)),
-                              {nn::weight_of(&query_norm_->weight), nn::weight_of(query_norm_->bias)},
-                              {nn::weight_of(&key_norm_->weight)},
-                              {.centered = query_norm_->bias != nullptr, .epsilon = epsilon_}, pass.deferred);
+  return ops::normalize_heads(
+      joint, attention_.layout.part(joint.size(-1)),
+      {nn::weight_of(&query_norm_->weight), nn::weight_of(query_norm_->bias)}, {nn::weight_of(&key_norm_->weight)},
+      {.centered = query_norm_->bias != nullptr, .epsilon = epsilon_, .weight_offset = query_norm_->weight_offset()},
+      pass.deferred);
 }
 
 at::Tensor Attention::forward(const at::Tensor& x, const ops::TokenPlaces& places, const Batch& batch,
@@ -76,7 +93,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ops::TokenPlaces& place
   };
   const bool again = pass.training && pass.recompute_attention;
   const at::Tensor context = again ? ops::recompute(attend, joint) : attend(joint);  // [B, T, H hd]
-  return output_.forward(context, pass.deferred);                                    // [B, T, D]
+  return branch_of(output_.forward(context, pass.deferred), output_norm_, pass);     // [B, T, D]
 }
 
 Block::Block(const BlockOptions& options, int64_t layer, const nn::Build& build)
@@ -94,7 +111,10 @@ Block::Block(const BlockOptions& options, int64_t layer, const nn::Build& build)
                  : &add_module<FeedForward>("ffn", options.feed_forward(), fmt::format("{}.ffn", name_), build)),
       experts_(options.experts.are_in(layer) ? &add_module<Experts>("ffn", options.feed_forward(), options.experts,
                                                                     fmt::format("{}.ffn", name_), build)
-                                             : nullptr) {}
+                                             : nullptr),
+      ffn_output_norm_(options.post_norms ? &add_module<nn::Norm>("ffn_output_norm", options.norm, options.width,
+                                                                  options.bias, options.norm_epsilon, build)
+                                          : nullptr) {}
 
 nn::Module& Block::ffn() const {
   if (dense_ != nullptr) return *dense_;
@@ -125,16 +145,19 @@ ops::ResidualStream Block::attend(ops::ResidualStream x, const ops::TokenPlaces&
 
 ops::ResidualStream Block::feed_forward(ops::ResidualStream x, const Batch& batch, const Pass& pass) const {
   const at::Tensor y = ffn_norm_.forward(x, pass.deferred);
-  const at::Tensor branch =
+  const at::Tensor output =
       dense_ != nullptr ? dense_->forward(y, batch, pass) : experts_->forward(y, ffn_norm_.weight.cut, batch, pass);
+  const at::Tensor branch = branch_of(output, ffn_output_norm_, pass);
   // A branch that is dropped by samples as well cannot be added in the kernel of dropout.
   if (drops_paths_) return x + kept(branch, "ffn", batch, pass);
   return x + dropped(branch, "ffn", batch, pass);
 }
 
-std::vector<nn::Parameter*> Block::attention_parameters() { return joined_parameters(attention_norm_, attention_); }
+std::vector<nn::Parameter*> Block::attention_parameters() { return joined_parameters({&attention_norm_, &attention_}); }
 
-std::vector<nn::Parameter*> Block::ffn_parameters() { return joined_parameters(ffn_norm_, ffn()); }
+std::vector<nn::Parameter*> Block::ffn_parameters() {
+  return joined_parameters({&ffn_norm_, &ffn(), ffn_output_norm_});
+}
 
 std::vector<nn::Buffer*> Block::ffn_buffers() { return ffn().buffers(); }
 

@@ -23,9 +23,11 @@ struct BlockOptions {
   int64_t layers = 0, width = 0, ffn_width = 0;
   ops::HeadLayout heads;
   ops::Visibility visibility = ops::Visibility::causal;
-  int64_t window = 0;  // as in ops::joint_attention()
+  int64_t window = 0;        // as in ops::joint_attention()
+  int64_t global_every = 0;  // every n-th layer has no window; 0: none
   nn::Norm::Kind norm = nn::Norm::Kind::layer;
   double norm_epsilon = 1e-5;
+  bool post_norms = false;  // what attention and feed-forward give is normalised too, as in Gemma 2 (arXiv 2408.00118)
   bool normalises_heads = false;  // queries and keys have norms of their own, of the kind head_norm
   nn::Norm::Kind head_norm = nn::Norm::Kind::rms;
   ops::Activation activation = ops::Activation::gelu;
@@ -73,6 +75,7 @@ class Attention : public nn::Module {
   std::string name_;   // of the dropout of probabilities
   nn::Linear& joint_;  // queries, keys and values
   nn::Linear& output_;
+  nn::Norm* const output_norm_;                   // null: none
   nn::Norm *const query_norm_, *const key_norm_;  // null: none
 };
 
@@ -101,6 +104,7 @@ class Block : public nn::Module {
   nn::Norm& ffn_norm_;
   FeedForward* const dense_;  // one of both
   Experts* const experts_;
+  nn::Norm* const ffn_output_norm_;  // null: none
 };
 
 // All blocks of a model, which are its modules 0, 1, ..

@@ -13,8 +13,7 @@ FeedForward::FeedForward(const FeedForwardOptions& options, const std::string& n
       dropout_(options.inner_dropout),
       columns_of_head_(options.inner_width / options.heads),
       name_(name + ".inner"),
-      first_(add_module<nn::Linear>("first", options.width,
-                                    (activation_ == ops::Activation::swiglu ? 2 : 1) * options.inner_width,
+      first_(add_module<nn::Linear>("first", options.width, (ops::is_gated(activation_) ? 2 : 1) * options.inner_width,
                                     options.bias, options.initial, build)),
       second_(add_module<nn::Linear>("second", options.inner_width, options.width, options.bias,
                                      options.initial_of_outputs, build)) {}

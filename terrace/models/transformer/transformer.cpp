@@ -61,7 +61,7 @@ void Transformer::end_step(const std::vector<std::vector<double>>& tallies) {
 
 Tensors Transformer::forward(int64_t begin, int64_t end, const Tensors& input, const Batch& batch, const Pass& pass) {
   TERRACE_CHECK(begin >= 0 && end < num_units(), "units {} to {} of {} have no forward", begin, end - 1, num_units());
-  const ops::TokenPlaces where = places(batch);
+  ops::TokenPlaces where = places(batch);
   const Blocks& blocks = *units().blocks;
   ops::ResidualStream x{input.empty() ? at::Tensor() : input.front()};  // [B, T, D]
   for (int64_t unit = begin; unit < end; ++unit) {
@@ -70,6 +70,7 @@ Tensors Transformer::forward(int64_t begin, int64_t end, const Tensors& input, c
       continue;
     }
     const Block& block = blocks[layer_of(unit)];
+    where.table = rotary_table(layer_of(unit));
     x = is_attention(unit) ? block.attend(std::move(x), where, batch, pass)
                            : block.feed_forward(std::move(x), batch, pass);
   }

@@ -33,7 +33,9 @@ class Transformer : public Model {
   virtual Units units() const = 0;
   // The output of the embedding, [B, T, D].
   virtual at::Tensor embedded(const Batch& batch, const Pass& pass) const = 0;
+  // The places of a batch's tokens, without the table of a layer's rotary positions, which may be null.
   virtual ops::TokenPlaces places(const Batch& /*batch*/) const { return {}; }
+  virtual const ops::RotaryTable* rotary_table(int64_t /*layer*/) const { return nullptr; }
   // Returns the hidden states that the head reads, from the input of the unit `begin`.
   at::Tensor last_hidden(int64_t begin, const Tensors& input, const Batch& batch, const Pass& pass);
   const nn::Build& build() const { return build_; }

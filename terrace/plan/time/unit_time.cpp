@@ -45,16 +45,16 @@ double attention_seconds(const Operation& one, const ComputingRank& rank) {
 }
 
 // The bytes that the activation between two products returns. An activation's own kernel reads one or two tensors of
-// that size and writes one; within a product it only writes.
+// that size and writes one, GeGLU's two read three and write two; within a product it only writes.
 double activated_bytes(const Operation& one) {
-  const double passes = one.count == 0 ? 1 : one.name == "swiglu" ? 3 : 2;
+  const double passes = one.count == 0 ? 1 : one.name == "geglu" ? 5 : one.name == "swiglu" ? 3 : 2;
   return one.bytes / passes;
 }
 
 // The bytes that an operation between products reads and writes in the program. The loss is counted with the logits if
 // the program states its bytes.
 double element_bytes(const Operation& one, const machine::Software& software) {
-  const bool activates = one.name == "gelu" || one.name == "swiglu";
+  const bool activates = one.name == "gelu" || one.name == "swiglu" || one.name == "geglu";
   if (activates && software.activation_passes > 0) return software.activation_passes * activated_bytes(one);
   const bool is_loss = one.name == "cross_entropy" || one.name == "cut_cross_entropy";
   if (is_loss && software.logit_bytes > 0) return 0;

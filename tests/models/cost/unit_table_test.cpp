@@ -96,6 +96,19 @@ TEST(UnitTableOfAGpt, CutsEachLayerIntoAttentionAndFeedForward) {
   EXPECT_EQ(table.back().layer, -1);
 }
 
+TEST(UnitTableOfAGpt, GivesOnlyLocalLayersAWindow) {
+  models::gpt::ModelConfig config = config_of(true);
+  config.layers = 5;
+  config.window = 4;
+  config.global_every = 2;
+  const UnitTable table = gpt::unit_table(config, {});
+  for (const int64_t layer : {0, 2, 4}) EXPECT_EQ(table[1 + 2 * layer].forward_flops, table[1].forward_flops);
+  EXPECT_EQ(table[3].forward_flops, table[7].forward_flops);
+  // 20 tokens see 20^2 / 2 pairs, and with a window of 4 only 4 (20 - 4/2); a pair has 4 FLOPs for each channel.
+  EXPECT_DOUBLE_EQ(table[3].forward_flops - table[1].forward_flops,
+                   4.0 * static_cast<double>(config.heads * config.head_dim) * (200 - 72));
+}
+
 TEST(UnitTableOfAGpt, SaysThatATiedHeadReadsTheEmbedding) {
   EXPECT_EQ(gpt::unit_table(config_of(false), {}).back().reads_also, std::vector<int64_t>{0});
   EXPECT_TRUE(gpt::unit_table(config_of(true), {}).back().reads_also.empty());
@@ -142,6 +155,10 @@ TEST(UnitTableOfAGpt, EqualsTheClosedForms) {
     config.qkv_bias = coin();
     config.bias = coin();
     config.dropout = coin() ? 0.1 : 0.0;
+    config.global_every = one_of({0, 0, 2, 3});
+    config.post_norms = coin();
+    config.scaled_embeddings = coin();
+    if (is_gated(config.activation) && coin()) config.activation = gpt::Activation::geglu;
     const UnitTableOptions options{.samples = one_of({1, 2, 5}),
                                    .element_bytes = one_of({2, 4}),
                                    .tensor_ranks = one_of({1, 2, 8}),

@@ -24,6 +24,8 @@ layers::Activation activation_of(const ModelConfig& config) {
       return layers::Activation::gelu;
     case Activation::gelu_erf:
       return layers::Activation::gelu_erf;
+    case Activation::geglu:
+      return layers::Activation::geglu;
     case Activation::swiglu:
       break;
   }
@@ -35,6 +37,7 @@ UnitRow embedding(const ModelConfig& config, const UnitTableOptions& options, bo
   unit.row().batch_tensors = {"tokens"};
   if (by_document) unit.row().batch_tensors.emplace_back("positions");
   Value x = unit.embedding("embedding.tokens", config.padded_vocabulary(), config.width);
+  if (config.scaled_embeddings) x = unit.elements("embedding scale", x, config.width, {.read = 1, .written = 1});
   if (config.positions == Positions::learned) x = unit.add_positions("embedding.positions", x, config.sequence);
   unit.output(unit.dropout(x, config.dropout));
   return unit.finished();
@@ -59,11 +62,13 @@ layers::TransformerLayout block_layout(const ModelConfig& config, bool by_docume
                                    .kv_heads = config.kv_heads,
                                    .head_dim = config.head_dim,
                                    .window = config.window,
+                                   .global_every = config.global_every,
                                    .norm = norm_of(config),
+                                   .post_norms = config.post_norms,
                                    .normalises_heads = config.qk_norm,
                                    .activation = activation,
                                    // A gate stays with its up.
-                                   .ffn_groups = activation == layers::Activation::swiglu ? config.ffn_width : 0,
+                                   .ffn_groups = layers::is_gated(activation) ? config.ffn_width : 0,
                                    .bias = config.bias,
                                    .qkv_bias = config.has_qkv_bias(),
                                    .dropout = config.dropout,

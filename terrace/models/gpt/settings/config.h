@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "terrace/base/context_places.h"
+#include "terrace/base/global_layers.h"
 #include "terrace/config/config.h"
 #include "terrace/config/names.h"
 
@@ -13,9 +14,13 @@ namespace terrace::models::gpt {
 
 enum class Positions { learned, rotary };
 enum class RopeScaling { none, linear, llama3, yarn };
-enum class Norm { layernorm, rmsnorm };
+enum class Norm { layernorm, rmsnorm, rmsnorm_1p };
 enum class HfLayout { automatic, phi3 };
-enum class Activation { gelu, swiglu, gelu_erf };
+enum class Activation { gelu, swiglu, gelu_erf, geglu };
+
+inline bool is_gated(Activation activation) {
+  return activation == Activation::swiglu || activation == Activation::geglu;
+}
 enum class Router { softmax, sigmoid };
 
 // The keys of sparse feed-forward layers: a router gives each token to a few of many experts (docs/experts.md).
@@ -50,8 +55,10 @@ struct ModelConfig {
   int64_t vocabulary = 0;
   int64_t vocabulary_multiple = 128;  // the rows of the embedding are padded to a multiple of this
   int64_t window = 0;                 // tokens that a token attends to, itself included; 0: all before it
+  int64_t global_every = 0;  // every n-th layer has no window and is global, the others local; 0: all are equal
   Positions positions = Positions::learned;
   double rope_theta = 10000.0;
+  double local_rope_theta = 0.0;  // of local layers, whose rotary positions are then not scaled; 0: as global ones
   RopeScaling rope_scaling = RopeScaling::none;
   // Settings of scaled rotary positions (ops/attention/attention.h). The frequencies belong to llama3 and have the
   // values of Llama 3.1.
@@ -65,7 +72,10 @@ struct ModelConfig {
   Norm norm = Norm::layernorm;
   double norm_epsilon = 1e-5;
   Activation activation = Activation::gelu;
-  bool qk_norm = false;  // RMS norm of each head's queries and keys
+  bool qk_norm = false;            // RMS norm of each head's queries and keys
+  bool post_norms = false;         // norms of both branches of a block before they are added
+  double query_scalar = 0.0;       // scores are divided by its square root; 0: head_dim
+  bool scaled_embeddings = false;  // token embeddings are multiplied by sqrt(width)
   bool tied_head = true;
   bool bias = true;
   bool qkv_bias = false;           // of queries, keys and values alone, where bias is false
@@ -80,6 +90,11 @@ struct ModelConfig {
     return (vocabulary + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
   }
   bool has_window() const { return window > 0 && window < sequence; }  // whether some token does not see all before it
+  // The window of a layer, and whether it has the positions of local layers.
+  int64_t window_of(int64_t layer) const { return sees_all(layer, global_every) ? 0 : window; }
+  bool has_local_positions(int64_t layer) const {
+    return global_every > 0 && local_rope_theta > 0 && !sees_all(layer, global_every);
+  }
   bool has_qkv_bias() const { return bias || qkv_bias; }
   int64_t sparse_layers() const { return experts.number > 0 ? layers - experts.dense_layers : 0; }
   bool operator==(const ModelConfig&) const = default;
@@ -113,7 +128,7 @@ struct Names<models::gpt::RopeScaling> {
 };
 template <>
 struct Names<models::gpt::Norm> {
-  static constexpr std::array<std::string_view, 2> words = {"layernorm", "rmsnorm"};
+  static constexpr std::array<std::string_view, 3> words = {"layernorm", "rmsnorm", "rmsnorm_1p"};
 };
 template <>
 struct Names<models::gpt::HfLayout> {
@@ -121,7 +136,7 @@ struct Names<models::gpt::HfLayout> {
 };
 template <>
 struct Names<models::gpt::Activation> {
-  static constexpr std::array<std::string_view, 3> words = {"gelu", "swiglu", "gelu_erf"};
+  static constexpr std::array<std::string_view, 4> words = {"gelu", "swiglu", "gelu_erf", "geglu"};
 };
 template <>
 struct Names<models::gpt::Router> {

@@ -24,38 +24,26 @@ constexpr int64_t most_head_dim = 1'024;
 constexpr int64_t most_tokens = 100'000'000;  // of one sequence
 constexpr int64_t most_vocabulary = 1 << 30;  // token numbers are int32 in .bin files
 
-}  // namespace
-
-std::vector<config::Key> keys() {
+// Keys of what tokens see of each other, and where.
+template <typename Keys>
+void add_position_keys(const Keys& model) {
   using M = ModelConfig;
-  std::vector<config::Key> list;
-  const config::SectionKeys model{
-      "model", [](auto& config) -> decltype(auto) { return (config.model.template get<ModelConfig>()); }, list};
-  model.required("layers", &M::layers, Whole{1, most_layers}, OnResume::fixed, "12", "Transformer blocks.");
-  model.required("width", &M::width, Whole{1, most_width}, OnResume::fixed, "768", "Hidden size.");
-  model.required("heads", &M::heads, Whole{1, most_heads}, OnResume::fixed, "12",
-                 "Attention heads; divides `width` unless `head_dim` is given.");
-  model.optional(
-      "kv_heads", &M::kv_heads, Whole{0, most_heads}, OnResume::fixed,
-      "Heads of keys and values; divides `heads`. Fewer than `heads`: grouped-query attention. 0: as many as `heads`.");
-  model.optional("head_dim", &M::head_dim, Whole{0, most_head_dim}, OnResume::fixed,
-                 "Width of one head. 0: `width` / `heads`.");
-  model.optional("ffn_width", &M::ffn_width, Whole{0, most_ffn_width}, OnResume::fixed,
-                 "Inner width of the feed-forward block; with SwiGLU, the width of each of its two input matrices. 0: "
-                 "4 * `width`.");
-  model.required("sequence", &M::sequence, Whole{1, most_tokens}, OnResume::fixed, "1024", "Tokens of a sequence.");
-  model.required("vocabulary", &M::vocabulary, Whole{1, most_vocabulary}, OnResume::fixed, "50257",
-                 "Tokens that the tokenizer knows.");
-  model.optional("vocabulary_multiple", &M::vocabulary_multiple, Whole{1, most_width}, OnResume::fixed,
-                 "The rows of the embedding are padded from `vocabulary` to the next multiple of this number.");
   model.feature(
       "window", &M::window, Whole{0, most_tokens}, OnResume::fixed,
       "Sliding-window attention, as in Mistral: tokens that a token attends to, itself included. 0: all tokens "
       "before it.");
+  model.feature(
+      "global_every", &M::global_every, Whole{0, most_layers}, OnResume::fixed,
+      "Every n-th layer is global: without the `window` and the `local_rope_theta` of the others, as in Gemma 3. "
+      "0: all layers have the window.");
   model.optional("positions", &M::positions, Choice<Positions>{}, OnResume::fixed,
                  "Kind of position encoding; rotary needs an even head width.");
   model.optional("rope_theta", &M::rope_theta, positive, OnResume::fixed,
                  "Base of the wavelengths of rotary positions.");
+  model.feature(
+      "local_rope_theta", &M::local_rope_theta, Real{}, OnResume::fixed,
+      "Base of the rotary positions of layers that are not global (`global_every`), which are then not scaled. "
+      "0: positions as in the global ones.");
   model.feature("rope_scaling", &M::rope_scaling, Choice<RopeScaling>{}, OnResume::fixed,
                 "How the wavelengths of rotary positions are stretched for sequences longer than those of an earlier "
                 "training. linear: all of them by `rope_factor`; llama3: the long ones by `rope_factor`, as in Llama "
@@ -80,15 +68,52 @@ std::vector<config::Key> keys() {
                  "With yarn, both limits are moved outwards to whole pairs of channels.");
   model.optional("rope_attention_factor", &M::rope_attention_factor, Real{}, OnResume::fixed,
                  "With yarn, factor of rotated queries and keys. 0: 0.1 ln(`rope_factor`) + 1.");
-  model.optional("norm", &M::norm, Choice<Norm>{}, OnResume::fixed, "Normalisation before each block and at the end.");
+}
+
+}  // namespace
+
+std::vector<config::Key> keys() {
+  using M = ModelConfig;
+  std::vector<config::Key> list;
+  const config::SectionKeys model{
+      "model", [](auto& config) -> decltype(auto) { return (config.model.template get<ModelConfig>()); }, list};
+  model.required("layers", &M::layers, Whole{1, most_layers}, OnResume::fixed, "12", "Transformer blocks.");
+  model.required("width", &M::width, Whole{1, most_width}, OnResume::fixed, "768", "Hidden size.");
+  model.required("heads", &M::heads, Whole{1, most_heads}, OnResume::fixed, "12",
+                 "Attention heads; divides `width` unless `head_dim` is given.");
+  model.optional(
+      "kv_heads", &M::kv_heads, Whole{0, most_heads}, OnResume::fixed,
+      "Heads of keys and values; divides `heads`. Fewer than `heads`: grouped-query attention. 0: as many as `heads`.");
+  model.optional("head_dim", &M::head_dim, Whole{0, most_head_dim}, OnResume::fixed,
+                 "Width of one head. 0: `width` / `heads`.");
+  model.optional(
+      "ffn_width", &M::ffn_width, Whole{0, most_ffn_width}, OnResume::fixed,
+      "Inner width of the feed-forward block; with SwiGLU and GeGLU, the width of each of its two input matrices. 0: "
+      "4 * `width`.");
+  model.required("sequence", &M::sequence, Whole{1, most_tokens}, OnResume::fixed, "1024", "Tokens of a sequence.");
+  model.required("vocabulary", &M::vocabulary, Whole{1, most_vocabulary}, OnResume::fixed, "50257",
+                 "Tokens that the tokenizer knows.");
+  model.optional("vocabulary_multiple", &M::vocabulary_multiple, Whole{1, most_width}, OnResume::fixed,
+                 "The rows of the embedding are padded from `vocabulary` to the next multiple of this number.");
+  add_position_keys(model);
+  model.optional("norm", &M::norm, Choice<Norm>{}, OnResume::fixed,
+                 "Normalisation before each block and at the end. rmsnorm_1p: RMSNorm "
+                 "that multiplies by 1 + weight, as in Gemma; its weights start at 0.");
   model.optional("norm_epsilon", &M::norm_epsilon, positive, OnResume::fixed, "Added to the variance in norms.");
   model.feature("qk_norm", &M::qk_norm, Flag{}, OnResume::fixed,
                 "RMSNorm of the queries and keys of each head before the rotation, with weights that all heads share, "
-                "as in Qwen 3.");
+                "as in Qwen 3. With rmsnorm_1p it multiplies by 1 + weight too.");
+  model.feature(
+      "post_norms", &M::post_norms, Flag{}, OnResume::fixed,
+      "What attention and the feed-forward block give is normalised as well before it is added, as in Gemma 2.");
+  model.feature("query_scalar", &M::query_scalar, Real{}, OnResume::fixed,
+                "Scores are divided by the square root of this number. 0: `head_dim`.");
+  model.feature("scaled_embeddings", &M::scaled_embeddings, Flag{}, OnResume::fixed,
+                "Token embeddings are multiplied by the square root of `width`, as in Gemma.");
   model.optional(
       "activation", &M::activation, Choice<Activation>{}, OnResume::fixed,
       "Activation function of the feed-forward block: GELU by its approximation with tanh, as in GPT-2; SwiGLU, "
-      "as in Llama; GELU by the error function.");
+      "as in Llama; GELU by the error function; GeGLU, gated like SwiGLU by the approximated GELU, as in Gemma.");
   model.optional("tied_head", &M::tied_head, Flag{}, OnResume::fixed, "The output matrix is the token embedding.");
   model.optional("bias", &M::bias, Flag{}, OnResume::fixed, "Linear layers and LayerNorms have biases.");
   model.feature("qkv_bias", &M::qkv_bias, Flag{}, OnResume::fixed,

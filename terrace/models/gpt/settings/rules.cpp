@@ -67,6 +67,27 @@ std::string wavelengths_grow(const Config& c) {
       model.rope_theta);
 }
 
+std::string some_layer_is_local(const Config& c) {
+  if (model_of(c).global_every != 1) return "";
+  return "model.global_every = 1 makes every layer global, and none has the window; use 0 without a window, or 2 or "
+         "more";
+}
+
+// Positions are cut in stripes, which divide the work of global layers evenly, or contiguously, as windows need.
+std::string context_suits_layers(const Config& c) {
+  if (c.layout.context == 1 || model_of(c).global_every == 0 || !model_of(c).has_window()) return "";
+  return fmt::format(
+      "layout.context = {} cuts positions either for windows or for layers that see all, but with model.global_every = "
+      "{} the model has both; use context = 1",
+      c.layout.context, model_of(c).global_every);
+}
+
+std::string experts_have_activation(const Config& c) {
+  if (model_of(c).experts.number == 0 || model_of(c).activation != Activation::geglu) return "";
+  return "model.activation = \"geglu\" is not computed in experts; use \"swiglu\", \"gelu\" or \"gelu_erf\", or "
+         "experts = 0";
+}
+
 // The number of drawn tokens must fit 63 bits.
 std::string tokens_can_be_counted(const Config& c) {
   const double tokens = static_cast<double>(c.train.steps) * static_cast<double>(c.train.global_batch) *
@@ -176,6 +197,16 @@ std::string stretched_as_yarn(const Config& c) { return stretched_as(c, RopeScal
 
 std::string stretched_by_wavelength(const Config& c) { return stretched_as(c, RopeScaling::llama3, RopeScaling::yarn); }
 
+std::string of_local_layers(const Config& c) {
+  if (!theta(c).empty()) return theta(c);
+  return model_of(c).global_every > 0 ? "" : "without global_every, by which layers are local; remove it, or give both";
+}
+
+std::string of_global_layers(const Config& c) {
+  if (model_of(c).has_window() || model_of(c).local_rope_theta > 0) return "";
+  return "without a window and without local_rope_theta, so that all layers are equal; remove it, or give one of them";
+}
+
 std::string bias_of_one_layer(const Config& c) {
   return model_of(c).bias ? "with bias = true, which gives every linear layer a bias; remove it, or use bias = false"
                           : "";
@@ -210,6 +241,9 @@ std::vector<config::Rule> rules() {
       {{"layout.sequence_parallel", "layout.tensor", "model.sequence"}, sequence_is_cut},
       {{"layout.context", "layout.sequence_parallel", "layout.tensor", "model.sequence", "model.window"},
        context_divides_sequence},
+      {{"model.global_every"}, some_layer_is_local},
+      {{"model.activation", "model.experts"}, experts_have_activation},
+      {{"layout.context", "model.global_every", "model.window", "model.sequence"}, context_suits_layers},
       {{"layout.context", "layout.context_route", "layout.tensor", "model.heads", "model.attention_dropout"},
        context_divides_heads},
   };
@@ -230,6 +264,15 @@ std::vector<config::IdleRule> idle_rules() {
       {.key = "model.rope_beta_fast", .causes = scaling_keys, .beside = stretched_as_yarn},
       {.key = "model.rope_truncate", .causes = scaling_keys, .beside = stretched_as_yarn},
       {.key = "model.rope_attention_factor", .causes = scaling_keys, .beside = stretched_as_yarn},
+      {.key = "model.local_rope_theta",
+       .causes = {"model.positions", "model.global_every"},
+       .off = "0.0",
+       .beside = of_local_layers},
+      {.key = "model.global_every",
+       .causes = {"model.window", "model.sequence", "model.local_rope_theta"},
+       .off = "0",
+       .beside = of_global_layers},
+      {.key = "model.query_scalar", .causes = {"model.positions"}, .off = "0.0", .beside = theta},
       {.key = "model.qkv_bias", .causes = {"model.bias"}, .off = "false", .beside = bias_of_one_layer},
       {.key = "model.window", .causes = {"model.sequence"}, .off = "0", .beside = limited},
       {.key = "model.init_std", .causes = {"train.initial_weights"}, .beside = initial_spread},

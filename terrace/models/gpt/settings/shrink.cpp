@@ -84,6 +84,7 @@ void shrink(config::Config& config) {
   ModelConfig& model = model_of(config);
   // Each virtual stage needs at least one unit.
   model.layers = std::min(model.layers, std::max(small_layers, config.layout.pipeline * config.layout.chunks - 1));
+  model.global_every = std::min(model.global_every, small_layers);  // so that one layer of few is global
   shrink_sizes(model, config.layout, small);
 }
 
