@@ -45,8 +45,9 @@ class VectorSets(unittest.TestCase):
         self.check_tests("avx2")
 
     def test_the_operations_tests_pass_without_kernels(self):
-        # In torch's products of fp16 these take two minutes; those of the other types go the same ways.
-        self.check_tests("default", left_out="Types/JointAttention.*/Half")
+        # In torch's products of fp16 these take minutes; those of the other types go the same ways. The router of
+        # transformers does not depend on kernels.
+        self.check_tests("default", left_out="Types/JointAttention.*/Half:Types/ExpertsOfType.*/Half:RouterAgainstTransformers.*")
 
     def trained(self, capability, *more):
         output = self.folder / capability

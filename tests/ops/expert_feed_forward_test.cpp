@@ -162,6 +162,7 @@ ExpertsCase uneven_case(Activation activation) {
 
 TEST(Experts, HaveTheSameBitsOnAnyThreads) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    if (!own_products(at::zeros({1, 1}, type), Products::own)) continue;  // torch's bits depend on threads
     for (const Activation activation : {Activation::gelu, Activation::swiglu}) {
       const ExpertsCase c = uneven_case(activation);
       const Named inputs = inputs_of(c, 4);
@@ -217,7 +218,8 @@ TEST(Experts, AddToTheirGradientsOrBeginThem) {
     experts_add_outer_products(twice, dy, x, c.offsets, products, false);
     experts_add_outer_products(twice, dy, x, c.offsets, products, false);
     // Ours add a finished sum, torch's may add to the buffer as they go.
-    const double tolerance = products == Products::own ? 0 : 1e-5;
+    const bool ours = own_products(x, products);
+    const double tolerance = ours ? 0 : 1e-5;
     EXPECT_TRUE(twice.allclose(once.mul(2), tolerance, tolerance));
     EXPECT_EQ(once[1].abs().max().item<double>(), 0) << "an expert without rows";
     twice.fill_(std::numeric_limits<double>::quiet_NaN());
