@@ -112,19 +112,19 @@ void need_experts(Differences& differences, HfKind kind, const ModelConfig& conf
   if (experts.factor != 1) differences.push_back(fmt::format("model.router_factor = 1 instead of {}", experts.factor));
   need_none(differences, "bias", config.bias);
   if (kind == HfKind::qwen2_moe) {
-    if (!config.qkv_bias) differences.emplace_back("model.qkv_bias = true instead of false");
+    need_flag(differences, "qkv_bias", config.qkv_bias);
     if (config.heads * config.head_dim != config.width) {
       differences.push_back(
           fmt::format("heads * head_dim = width = {} instead of {} * {}", config.width, config.heads, config.head_dim));
     }
     if (experts.shared == 0) differences.emplace_back("model.shared_experts above 0");
-    if (!experts.shared_gate) differences.emplace_back("model.shared_gate = true instead of false");
+    need_flag(differences, "shared_gate", experts.shared_gate);
     return;
   }
   need_number(differences, "shared_experts", 0, experts.shared);
   if (kind != HfKind::mixtral) return;
   need_number(differences, "dense_layers", 0, experts.dense_layers);
-  if (!experts.normalise) differences.emplace_back("model.router_normalise = true instead of false");
+  need_flag(differences, "router_normalise", experts.normalise);
 }
 
 Differences differences_from(HfKind kind, const ModelConfig& config) {

@@ -40,22 +40,29 @@ std::string rotary_needs_even_heads(const Config& c) {
       dim == 1 ? 2 : dim - 1);
 }
 
+// A limit of the wavelengths that a kind of scaling stretches in part.
+struct WavelengthLimit {
+  const char* key;
+  double value;
+};
+
+std::string limits_are_in_order(const WavelengthLimit& high, const WavelengthLimit& low, double usual_quotient) {
+  if (high.value > low.value) return "";
+  return fmt::format("model.{} = {} is not above model.{} = {}, so no wavelength lies between them; use {} = {}",
+                     high.key, high.value, low.key, low.value, high.key, usual_quotient * low.value);
+}
+
 std::string frequencies_are_in_order(const Config& c) {
   const ModelConfig& model = model_of(c);
-  if (model.rope_scaling != RopeScaling::llama3 || model.rope_high_frequency > model.rope_low_frequency) return "";
-  return fmt::format(
-      "model.rope_high_frequency = {} is not above model.rope_low_frequency = {}, so no wavelength lies between them; "
-      "use rope_high_frequency = {}",
-      model.rope_high_frequency, model.rope_low_frequency, 4 * model.rope_low_frequency);
+  if (model.rope_scaling != RopeScaling::llama3) return "";
+  return limits_are_in_order({"rope_high_frequency", model.rope_high_frequency},
+                             {"rope_low_frequency", model.rope_low_frequency}, 4);
 }
 
 std::string betas_are_in_order(const Config& c) {
   const ModelConfig& model = model_of(c);
-  if (model.rope_scaling != RopeScaling::yarn || model.rope_beta_fast > model.rope_beta_slow) return "";
-  return fmt::format(
-      "model.rope_beta_fast = {} is not above model.rope_beta_slow = {}, so no wavelength lies between them; use "
-      "rope_beta_fast = {}",
-      model.rope_beta_fast, model.rope_beta_slow, 32 * model.rope_beta_slow);
+  if (model.rope_scaling != RopeScaling::yarn) return "";
+  return limits_are_in_order({"rope_beta_fast", model.rope_beta_fast}, {"rope_beta_slow", model.rope_beta_slow}, 32);
 }
 
 std::string wavelengths_grow(const Config& c) {
